@@ -61,8 +61,7 @@ static const struct lls_attention_shape attention = {
 struct batch {
   struct lls_pool_shape shape;
   struct lls_pool *pool;
-  struct lls_block_entry *entries; /* (n_sequences, 2 lists, blocks) */
-  struct lls_block_table tables[16];
+  struct lls_block_entry *entries; /* (n_sequences, blocks) */
   struct lls_step_sequence sequences[16];
   uint32_t row_sequence[MAX_ROWS];
   struct lls_device_step step;
@@ -86,27 +85,23 @@ static void shuffle(uint32_t *x, uint32_t n)
 
 static void make_tables(struct batch *b, const struct load *load, uint32_t blocks)
 {
-  uint32_t n = b->shape.device_units, *order = malloc(n * sizeof *order);
+  uint32_t units = lls_form_units(&b->shape, LLS_FORM_KV);
+  uint32_t n = b->shape.device_units / units, *order = malloc(n * sizeof *order);
   b->entries = calloc(n, sizeof *b->entries);
   if (order == NULL || b->entries == NULL)
     fail("no memory for block tables");
   shuffle(order, n);
   for (uint32_t i = 0; i < n; i++)
-    b->entries[i] = (struct lls_block_entry){.block = order[i],
+    b->entries[i] = (struct lls_block_entry){.block = order[i] * units,
                                              .first_token = i % blocks * BLOCK_TOKENS,
                                              .count = BLOCK_TOKENS};
   free(order);
   for (uint32_t i = 0; i < load->n_sequences; i++) {
-    b->tables[i] =
-        (struct lls_block_table){.form = LLS_FORM_KV,
-                                 .k_count = blocks,
-                                 .v_count = blocks,
-                                 .k = b->entries + (size_t)2 * i * blocks,
-                                 .v = b->entries + (size_t)(2 * i + 1) * blocks};
-    b->sequences[i] = (struct lls_step_sequence){.table = &b->tables[i],
-                                                 .first_row = i * load->n_rows,
-                                                 .n_rows = load->n_rows,
-                                                 .context = load->context};
+    b->sequences[i] = (struct lls_step_sequence){
+        .kv = {.entries = b->entries + (size_t)i * blocks, .n = blocks},
+        .first_row = i * load->n_rows,
+        .n_rows = load->n_rows,
+        .context = load->context};
     for (uint32_t row = 0; row < load->n_rows; row++)
       b->row_sequence[i * load->n_rows + row] = i;
   }
@@ -145,7 +140,7 @@ static void fill_batch(struct bench *bench, struct batch *b, const struct load *
       rows = tokens - token < MAX_ROWS ? tokens - token : MAX_ROWS;
       uint32_t zeros[MAX_ROWS] = {0};
       struct lls_step_sequence part = {
-          .table = &b->tables[i], .n_rows = rows, .context = token};
+          .kv = b->sequences[i].kv, .n_rows = rows, .context = token};
       struct lls_device_step step = {
           .n_rows = rows, .n_sequences = 1, .sequence = zeros, .sequences = &part};
       ops->step_begin(bench->device, b->pool, &step);

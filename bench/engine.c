@@ -109,7 +109,8 @@ static void step(struct bench *b, uint32_t streams, uint32_t tokens)
 
 static void reset(struct bench *b)
 {
-  units_init(&b->units, UNITS_MAX);
+  units_init(&b->units, UNITS_MAX,
+             lls_form_units(lls_engine_pool_shape(b->engine), LLS_FORM_KV));
   for (size_t i = 0; i < MAX_STREAMS; i++)
     sequence_init(&b->sequences[i]);
 }

@@ -28,6 +28,7 @@ struct model {
   const struct lls_model_config *config;
   uint32_t units;
   struct lls_block_entry *entries; /* (units) K and V lists of the sequences */
+  struct lls_group_list lists[MAX_BATCH];
   struct lls_block_table tables[MAX_BATCH];
   struct lls_engine_sequence sequences[MAX_BATCH];
   int32_t tokens[MAX_TOKENS];
@@ -89,17 +90,15 @@ static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1},
 static void lay_out(struct model *m, uint32_t n, uint32_t context, uint32_t n_tokens)
 {
   uint32_t blocks = (context + n_tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-  for (uint32_t i = 0; i < 2 * n * blocks; i++)
-    m->entries[i] = (struct lls_block_entry){
-        .block = i, .first_token = i % blocks * BLOCK_TOKENS, .count = BLOCK_TOKENS};
+  uint32_t units = lls_form_units(lls_engine_pool_shape(m->engine), LLS_FORM_KV);
+  for (uint32_t i = 0; i < n * blocks; i++)
+    m->entries[i] = (struct lls_block_entry){.block = i * units,
+                                             .first_token = i % blocks * BLOCK_TOKENS,
+                                             .count = BLOCK_TOKENS};
   for (uint32_t i = 0; i < n; i++) {
-    m->tables[i] = (struct lls_block_table){
-        .form = LLS_FORM_KV,
-        .k_count = blocks,
-        .v_count = blocks,
-        .k = m->entries + (size_t)2 * i * blocks,
-        .v = m->entries + (size_t)(2 * i + 1) * blocks,
-    };
+    m->lists[i] = (struct lls_group_list){.entries = m->entries + (size_t)i * blocks,
+                                          .n_entries = blocks};
+    m->tables[i] = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[i]};
     m->sequences[i] = (struct lls_engine_sequence){
         .tokens = m->tokens,
         .n_tokens = n_tokens,

@@ -63,6 +63,8 @@ static void measure_copies(struct gpu_bench *b, struct lls_device *d)
     for (int i = 0; i < COPIES; i++)
       copies[i] = (struct lls_copy){.source_tier = kind == LLS_COPY_HOST_TO_DEVICE,
                                     .target_tier = kind == LLS_COPY_DEVICE_TO_HOST,
+                                    .source_form = LLS_FORM_HIDDEN, /* one unit */
+                                    .target_form = LLS_FORM_HIDDEN,
                                     .n_slots = 1024};
     for (int i = 0; kind == LLS_COPY_DEVICE_TO_DEVICE && i < COPIES; i++)
       copies[i].target = 1;
@@ -128,7 +130,6 @@ struct load {
 struct batch {
   struct lls_pool_shape pool;
   struct lls_block_entry *entries;
-  struct lls_block_table *tables;
   struct lls_step_sequence *sequences;
   uint32_t *row_sequence;
   int32_t *positions;
@@ -143,13 +144,13 @@ static void *array(size_t n, size_t size)
   return data;
 }
 
-static void lay_out(struct batch *b, const struct load *load, uint32_t lists)
+static void lay_out(struct batch *b, const struct load *load, bool hidden)
 {
   uint32_t tokens = load->context + load->n_rows, n = load->n_sequences;
-  uint32_t blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS,
+  uint32_t blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS, lists = hidden ? 2 : 1,
            total = lists * n * blocks;
+  uint32_t units = lls_form_units(&b->pool, LLS_FORM_KV);
   b->entries = array(total, sizeof *b->entries);
-  b->tables = array(n, sizeof *b->tables);
   b->sequences = array(n, sizeof *b->sequences);
   b->row_sequence = array((size_t)n * load->n_rows, sizeof *b->row_sequence);
   b->positions = array((size_t)n * load->n_rows, sizeof *b->positions);
@@ -160,29 +161,25 @@ static void lay_out(struct batch *b, const struct load *load, uint32_t lists)
     order[j] = i;
   }
   for (uint32_t i = 0; i < total; i++)
-    b->entries[i] = (struct lls_block_entry){.block = order[i],
+    b->entries[i] = (struct lls_block_entry){.block = order[i] * units,
                                              .first_token = i % blocks * BLOCK_TOKENS,
                                              .count = BLOCK_TOKENS};
   free(order);
   for (uint32_t i = 0; i < n; i++) {
     struct lls_block_entry *first = b->entries + (size_t)lists * i * blocks;
-    b->tables[i] = (struct lls_block_table){.form = LLS_FORM_KV,
-                                            .k_count = blocks,
-                                            .v_count = blocks,
-                                            .x_count = lists > 2 ? blocks : 0,
-                                            .k = first,
-                                            .v = first + blocks,
-                                            .x = first + 2 * blocks};
-    b->sequences[i] = (struct lls_step_sequence){.table = &b->tables[i],
+    b->sequences[i] = (struct lls_step_sequence){.kv = {.entries = first, .n = blocks},
                                                  .first_row = i * load->n_rows,
                                                  .n_rows = load->n_rows,
                                                  .context = load->context};
+    if (hidden)
+      b->sequences[i].hidden =
+          (struct lls_step_list){.entries = first + blocks, .n = blocks};
     for (uint32_t r = 0; r < load->n_rows; r++) {
       b->row_sequence[i * load->n_rows + r] = i;
       b->positions[i * load->n_rows + r] = (int32_t)(load->context + r);
     }
   }
-  b->pool.device_units = total;
+  b->pool.device_units = total * units;
   b->step = (struct lls_device_step){.n_rows = n * load->n_rows,
                                      .n_sequences = n,
                                      .positions = b->positions,
@@ -193,34 +190,27 @@ static void lay_out(struct batch *b, const struct load *load, uint32_t lists)
 static void free_batch(struct batch *b)
 {
   free(b->entries);
-  free(b->tables);
   free(b->sequences);
   free(b->row_sequence);
   free(b->positions);
 }
 
-/* Quantises every full block: K and V move to the two halves of a spare unit, which
- * frees two units. */
+/* Quantises every full block into the spare units, which are the next one's spare. */
 static void quantise(struct lls_device *d, struct lls_pool *pool, struct batch *b)
 {
-  uint32_t spare = b->pool.device_units - 1;
+  uint32_t spare = b->pool.device_units - lls_form_units(&b->pool, LLS_FORM_KV);
   for (uint32_t i = 0; i < b->step.n_sequences; i++) {
-    struct lls_block_entry *k = (struct lls_block_entry *)b->tables[i].k;
-    struct lls_block_entry *v = (struct lls_block_entry *)b->tables[i].v;
+    struct lls_block_entry *list = (struct lls_block_entry *)b->sequences[i].kv.entries;
     for (uint32_t j = 0; (j + 1) * BLOCK_TOKENS <= b->sequences[i].context; j++) {
       const struct lls_copy copy = {.n_slots = BLOCK_TOKENS,
+                                    .source = list[j].block,
+                                    .target = spare,
                                     .target_form = LLS_FORM_INT8};
-      struct lls_copy both[] = {copy, copy};
-      both[0].source = k[j].block;
-      both[1].source = v[j].block;
-      both[0].target = 2 * spare;
-      both[1].target = 2 * spare + 1;
-      if (d->ops->pool_copy(d, pool, both, 2) < 0)
+      if (d->ops->pool_copy(d, pool, &copy, 1) < 0)
         gpu_die("quantising blocks", NULL, -EINVAL);
-      spare = k[j].block;
-      k[j].block = both[0].target;
-      v[j].block = both[1].target;
-      k[j].form = v[j].form = LLS_FORM_INT8;
+      spare = list[j].block;
+      list[j].block = copy.target;
+      list[j].form = LLS_FORM_INT8;
     }
   }
 }
@@ -230,8 +220,8 @@ static double cached_bytes(const struct batch *b)
 {
   double bytes = 0;
   for (uint32_t i = 0; i < b->step.n_sequences; i++)
-    for (uint32_t j = 0; j < b->tables[i].k_count; j++)
-      bytes += 2 * (double)lls_block_bytes(&b->pool, b->tables[i].k[j].form);
+    for (uint32_t j = 0; j < b->sequences[i].kv.n; j++)
+      bytes += (double)lls_form_bytes(&b->pool, b->sequences[i].kv.entries[j].form);
   return bytes / b->pool.layers;
 }
 
@@ -274,9 +264,9 @@ static void attention(struct gpu_bench *b, struct lls_device *d, const struct lo
   layer += load->int8 ? layer / 4 : 0; /* an int8 block also has scales */
   if (gpu_leave_out(b, name, layer * layers, gpu_available(d) / 10 * 9))
     return;
-  lay_out(&batch, load, 2);
   batch.pool.int8 = load->int8 ? LLS_INT8_ALL : LLS_INT8_OFF;
-  batch.pool.device_units += load->int8;
+  lay_out(&batch, load, false);
+  batch.pool.device_units += load->int8 ? lls_form_units(&batch.pool, LLS_FORM_KV) : 0;
   const struct lls_attention_shape shape = {
       .heads = load->heads, .kv_heads = load->kv_heads, .head_dim = 128, .scale = 0.088f};
   uint32_t rows = batch.step.n_rows;
@@ -365,11 +355,11 @@ static void restore(struct gpu_bench *b, struct lls_device *d)
   struct batch batch = {.pool = pool_shape(HEADS, MAX_LAYERS)};
   struct lls_weight *w;
   struct lls_error err = {""};
-  batch.pool.scratch_units = 1;
+  batch.pool.scratch_blocks = 1;
   if (gpu_leave_out(b, "restore 2048 tokens, 5120 wide", (size_t)4 << 30,
                     gpu_available(d)))
     return;
-  lay_out(&batch, &load, 3);
+  lay_out(&batch, &load, true);
   batch.sequences[0].n_restored = TOKENS;
   int rc = d->ops->weight_create(d, &view, NULL, 1, LLS_WEIGHTS_BF16, &w, &err);
   if (rc < 0)
@@ -405,6 +395,8 @@ static void block_copies(struct gpu_bench *b, struct lls_device *d)
     for (uint32_t i = 0; i < BLOCKS; i++)
       copies[i] = (struct lls_copy){.source_tier = kind == LLS_COPY_HOST_TO_DEVICE,
                                     .target_tier = kind == LLS_COPY_DEVICE_TO_HOST,
+                                    .source_form = LLS_FORM_HIDDEN, /* one unit */
+                                    .target_form = LLS_FORM_HIDDEN,
                                     .n_slots = BLOCK_TOKENS,
                                     .source = i * 389 % BLOCKS,
                                     .target = i * 173 % BLOCKS};

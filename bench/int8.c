@@ -76,8 +76,8 @@ struct bench {
 struct machine { /* an engine with one cache and one sequence */
   const struct cache *cache;
   struct lls_engine *engine;
-  struct lls_block_entry k[MAX_BLOCKS], v[MAX_BLOCKS];
-  struct lls_copy copies[2 * MAX_BLOCKS];
+  struct lls_block_entry list[MAX_BLOCKS];
+  struct lls_copy copies[MAX_BLOCKS];
   uint32_t n_copies, cached, n_int8, n_blocks;
 };
 
@@ -110,7 +110,9 @@ static void open_machine(const struct bench *b, const struct cache *cache,
       .max_sequences = 1,
       .max_logits = 1,
       .block_tokens = b->block_tokens,
-      .cache_bytes = 3 * (size_t)blocks * lls_unit_room(&shape, false),
+      .cache_bytes =
+          (size_t)blocks * lls_unit_bytes(&shape) *
+          (lls_form_units(&shape, LLS_FORM_KV) + lls_form_units(&shape, LLS_FORM_INT8)),
       .pool.int8 = shape.int8,
   };
   *m = (struct machine){.cache = cache, .n_blocks = blocks};
@@ -118,30 +120,34 @@ static void open_machine(const struct bench *b, const struct cache *cache,
         &err);
 }
 
-/* Lays out the blocks of a sequence: K of block i is entry 2i, V is entry 2i + 1. Their
- * int8 versions are the two halves of unit 2 * n_blocks + i. */
+static uint32_t units_of(const struct machine *m, uint32_t form)
+{
+  return lls_form_units(lls_engine_pool_shape(m->engine), form);
+}
+
+/* Lays out the blocks of a sequence, one after the other. Their int8 versions follow all
+ * of them. */
 static void start(const struct bench *b, struct machine *m)
 {
   m->cached = m->n_int8 = m->n_copies = 0;
   for (uint32_t i = 0; i < m->n_blocks; i++) {
-    const struct lls_block_entry e = {.block = 2 * i,
+    const struct lls_block_entry e = {.block = units_of(m, LLS_FORM_KV) * i,
                                       .first_token = i * b->block_tokens,
                                       .count = (uint16_t)b->block_tokens};
-    m->k[i] = m->v[i] = e;
-    m->v[i].block++;
+    m->list[i] = e;
   }
 }
 
 static void quantise(const struct bench *b, struct machine *m, struct lls_block_entry *e,
-                     uint32_t half)
+                     uint32_t to)
 {
   m->copies[m->n_copies++] = (struct lls_copy){
       .n_slots = (uint16_t)b->block_tokens,
       .source = e->block,
-      .target = half,
+      .target = to,
       .target_form = LLS_FORM_INT8,
   };
-  e->block = half;
+  e->block = to;
   e->form = LLS_FORM_INT8;
 }
 
@@ -153,15 +159,11 @@ static int32_t step(const struct bench *b, struct machine *m, const int32_t *tok
   struct lls_error err = {0};
   m->n_copies = 0;
   for (; m->cache->int8 && m->n_int8 < m->cached / b->block_tokens; m->n_int8++) {
-    uint32_t half = 2 * (2 * m->n_blocks + m->n_int8);
-    quantise(b, m, &m->k[m->n_int8], half);
-    quantise(b, m, &m->v[m->n_int8], half + 1);
+    uint32_t to = units_of(m, LLS_FORM_KV) * m->n_blocks;
+    quantise(b, m, &m->list[m->n_int8], to + units_of(m, LLS_FORM_INT8) * m->n_int8);
   }
-  const struct lls_block_table table = {.form = LLS_FORM_KV,
-                                        .k_count = m->n_blocks,
-                                        .v_count = m->n_blocks,
-                                        .k = m->k,
-                                        .v = m->v};
+  const struct lls_group_list list = {.entries = m->list, .n_entries = m->n_blocks};
+  const struct lls_block_table table = {.n_groups = 1, .lists = &list};
   const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
   const struct lls_engine_sequence s = {
       .tokens = tokens,

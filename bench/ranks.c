@@ -129,7 +129,7 @@ static double measure(const struct setup *s, const struct load *l)
   static struct sequence streams[MAX_STREAMS];
   struct units units;
   uint32_t n = l->tokens > 1 ? 1 : DECODES;
-  units_init(&units, UNITS);
+  units_init(&units, UNITS, 2);
   for (uint32_t i = 0; i < l->streams; i++) {
     sequence_init(&streams[i]);
     if (l->tokens == 1)

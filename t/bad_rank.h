@@ -65,7 +65,8 @@ static int bad_rank_steps(struct drive_model *m, struct lls_error *err)
   struct units units;
   struct sequence s;
   int good = 0;
-  units_init(&units, DRIVE_DEVICE_UNITS);
+  units_init(&units, DRIVE_DEVICE_UNITS,
+             lls_form_units(lls_engine_pool_shape(m->engine), LLS_FORM_KV));
   sequence_init(&s);
   for (uint32_t i = 0; i < p->n_prompt; i++, good++) {
     sequence_grow(&s, &units, i + 1, 16);

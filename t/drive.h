@@ -19,7 +19,7 @@
 
 #define DRIVE_MAX_TOKENS   256 /* most tokens of a step */
 #define DRIVE_MAX_COPIES   512
-#define DRIVE_DEVICE_UNITS 512
+#define DRIVE_DEVICE_UNITS 512 /* halves of blocks in KV form */
 #define DRIVE_HOST_UNITS   1024
 
 struct drive_model { /* the model under test */
@@ -111,16 +111,15 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
   uint32_t block_tokens = o->block_tokens > 0 ? o->block_tokens : 16;
   uint32_t ranks = o->group != NULL ? o->group->size : o->ranks > 0 ? o->ranks : 1;
   uint32_t kv_heads = config->kv_heads > ranks ? config->kv_heads / ranks : 1;
-  size_t unit = lls_unit_room(
-      &(struct lls_pool_shape){
-          .layers = config->layers,
-          .kv_heads = ranks > 1 ? kv_heads : config->kv_heads,
-          .head_dim = config->head_dim,
-          .block_tokens = block_tokens,
-          .element = o->cache_element,
-          .int8 = o->int8,
-      },
-      false);
+  const struct lls_pool_shape shape = {
+      .layers = config->layers,
+      .kv_heads = ranks > 1 ? kv_heads : config->kv_heads,
+      .head_dim = config->head_dim,
+      .block_tokens = block_tokens,
+      .element = o->cache_element,
+      .int8 = o->int8,
+  };
+  size_t half = lls_form_units(&shape, LLS_FORM_KV) * lls_unit_bytes(&shape) / 2;
   out->create_device =
       o->create_device != NULL ? o->create_device : lls_cpu_device_create;
   out->device = (struct lls_device_options){
@@ -140,8 +139,8 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .max_sequences = REFERENCE_MAX_PROMPTS,
       .max_logits = DRIVE_MAX_TOKENS,
       .block_tokens = block_tokens,
-      .cache_bytes = DRIVE_DEVICE_UNITS * unit,
-      .pool.host_memory = DRIVE_HOST_UNITS * unit,
+      .cache_bytes = DRIVE_DEVICE_UNITS * half,
+      .pool.host_memory = DRIVE_HOST_UNITS * half,
       .pool.int8 = o->int8,
   };
 }
@@ -207,35 +206,40 @@ static inline void drive_copy(struct drive *d, enum lls_copy_way kind,
   };
 }
 
-/* Gives entry `index` of a list a unit or, as int8, one of its halves. */
+static inline uint32_t drive_block_units(const struct drive *d)
+{
+  return lls_form_units(lls_engine_pool_shape(d->model->engine), LLS_FORM_KV);
+}
+
+/* Entry `index` of a list gets a block, in int8 if it is full. */
 static inline void drive_place(const struct drive *d, struct lls_block_entry *e,
-                               uint32_t index, uint32_t cached, uint32_t unit, bool host)
+                               uint32_t index, uint32_t cached, uint32_t block, bool host)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(d->model->engine);
   bool full = (index + 1) * d->block_tokens <= cached;
-  bool int8 = d->rule->int8 && full && lls_pool_has_scales(pool, host);
+  bool int8 = d->rule->int8 && full && lls_pool_has_int8(pool, host);
   e->form = int8 ? LLS_FORM_INT8 : LLS_FORM_KV;
-  e->block = e->form == LLS_FORM_INT8 ? 2 * unit + index % 2 : unit;
+  e->block = block;
 }
 
-/* Moves a sequence to its own host units, and overwrites the device units with one that
- * was never written. */
+/* Moves a sequence to host blocks of its own and overwrites what it leaves, with a block
+ * that nothing was ever written to. */
 static inline void drive_swap_out(struct drive *d, uint32_t i)
 {
   struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
-  uint32_t unit = i * (DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS),
-           blocks = s->table.k_count, cached = s->cached;
-  assert_true(2 * blocks < DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS);
-  const struct lls_block_entry never = {.block = unit + 2 * blocks};
+  uint32_t most = DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS / 2,
+           units = drive_block_units(d);
+  uint32_t first = i * most, blocks = s->n_kv, cached = s->cached;
+  assert_true(blocks < most);
+  const struct lls_block_entry never = {.block = (first + blocks) * units};
   sequence_init(host);
   host->cached = cached;
-  host->table.k_count = host->table.v_count = blocks;
-  for (uint32_t b = 0; b < 2 * blocks; b++) {
-    struct lls_block_entry *from = b % 2 ? &s->v[b / 2] : &s->k[b / 2];
-    struct lls_block_entry *to = b % 2 ? &host->v[b / 2] : &host->k[b / 2];
-    drive_place(d, to, b / 2, cached, unit + b, true);
+  host->n_kv = blocks;
+  for (uint32_t b = 0; b < blocks; b++) {
+    struct lls_block_entry *from = &s->kv[b], *to = &host->kv[b];
+    drive_place(d, to, b, cached, (first + b) * units, true);
     drive_copy(d, LLS_COPY_DEVICE_TO_HOST, from, to);
-    from->block >>= from->form == LLS_FORM_INT8, from->form = LLS_FORM_KV;
+    from->form = LLS_FORM_KV;
     drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &never, from);
   }
   sequence_release(s, &d->device_units);
@@ -245,29 +249,26 @@ static inline void drive_swap_in(struct drive *d, uint32_t i)
 {
   struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
   sequence_grow(s, &d->device_units, host->cached, d->block_tokens);
-  for (uint32_t b = 0; b < s->table.k_count; b++) {
-    drive_place(d, &s->k[b], b, host->cached, s->k[b].block, false);
-    drive_place(d, &s->v[b], b, host->cached, s->v[b].block, false);
-    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &host->k[b], &s->k[b]);
-    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &host->v[b], &s->v[b]);
+  for (uint32_t b = 0; b < s->n_kv; b++) {
+    drive_place(d, &s->kv[b], b, host->cached, s->kv[b].block, false);
+    drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &host->kv[b], &s->kv[b]);
   }
   s->cached = host->cached;
   sequence_init(host);
 }
 
-/* Turns blocks that the last step filled into int8 blocks, each in its own unit. */
+/* Blocks that the step before has filled become int8 ones, elsewhere in the pool. */
 static inline void drive_quantise(struct drive *d, struct sequence *s)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(d->model->engine);
-  if (!d->rule->int8 || pool->int8 != LLS_INT8_ALL || s->table.form != LLS_FORM_KV ||
-      s->table.x_count > 0)
+  if (!d->rule->int8 || pool->int8 != LLS_INT8_ALL || s->hidden || s->n_x > 0)
     return;
-  for (uint32_t b = 0; b < 2 * (s->cached / d->block_tokens); b++) {
-    struct lls_block_entry *e = b % 2 ? &s->v[b / 2] : &s->k[b / 2], before = *e;
+  for (uint32_t b = 0; b < s->cached / d->block_tokens; b++) {
+    struct lls_block_entry *e = &s->kv[b], before = *e;
     if (e->form == LLS_FORM_INT8)
       continue;
     assert_true(d->device_units.n > 0);
-    drive_place(d, e, b / 2, s->cached, d->device_units.free[--d->device_units.n], false);
+    drive_place(d, e, b, s->cached, d->device_units.free[--d->device_units.n], false);
     drive_copy(d, LLS_COPY_DEVICE_TO_DEVICE, &before, e);
     d->device_units.free[d->device_units.n++] = before.block;
   }
@@ -295,7 +296,7 @@ static inline void drive_choose_form(struct drive *d, uint32_t i)
   if (s->cached > 0)
     return;
   s->reversed = d->rule->reversed;
-  s->table.form = d->rule->hidden && i % 3 != 2 ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+  s->hidden = d->rule->hidden && i % 3 != 2;
 }
 
 /* Drops the X of a sequence whose X was restored to K and V blocks in the last step,
@@ -304,14 +305,14 @@ static inline void drive_convert(struct drive *d, uint32_t n_prompts)
 {
   for (uint32_t i = 0; i < n_prompts; i++) {
     struct sequence *s = &d->sequences[i];
-    if (s->table.form == LLS_FORM_KV && s->table.x_count > 0 && d->converted[i])
-      list_release(s->x, &s->table.x_count, &d->device_units);
+    if (!s->hidden && s->n_x > 0 && d->converted[i])
+      list_release(s->x, &s->n_x, &d->device_units);
   }
   if (d->rule->convert == 0 || d->step % d->rule->convert != d->rule->convert - 1)
     return;
   struct sequence *s = &d->sequences[d->step / d->rule->convert % n_prompts];
-  if (s->table.form == LLS_FORM_HIDDEN && s->cached > 0) {
-    s->table.form = LLS_FORM_KV;
+  if (s->hidden && s->cached > 0) {
+    s->hidden = false;
     d->converted[s - d->sequences] = false;
   }
 }
@@ -437,7 +438,8 @@ static inline struct drive_outcome drive_run(const struct drive_model *m,
   d->model = m;
   d->rule = rule;
   d->block_tokens = lls_engine_pool_shape(m->engine)->block_tokens;
-  units_init(&d->device_units, lls_engine_pool_shape(m->engine)->device_units);
+  units_init(&d->device_units, lls_engine_pool_shape(m->engine)->device_units,
+             drive_block_units(d));
   uint32_t n_prompts = rule->n_prompts > 0 ? rule->n_prompts : m->reference->n_prompts;
   for (uint32_t i = 0; i < n_prompts; i++) {
     sequence_init(&d->sequences[i]);

@@ -70,6 +70,7 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .element = o->element,
       .int8 = o->int8,
   };
+  size_t half = lls_form_units(&unit, LLS_FORM_KV) * lls_unit_bytes(&unit) / 2;
   struct lls_engine_options engine = {
       .model_path = path,
       .dummy = o->dummy,
@@ -78,8 +79,8 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .max_sequences = o->max_sequences,
       .max_context = o->max_context,
       .block_tokens = o->block_tokens,
-      .cache_bytes = o->device_units * lls_unit_room(&unit, false),
-      .pool.host_memory = (int64_t)(o->host_units * lls_unit_room(&unit, true)),
+      .cache_bytes = o->device_units * half,
+      .pool.host_memory = (int64_t)(o->host_units * half),
       .pool.int8 = o->int8,
       .no_hidden = o->no_hidden,
       .kv_only = o->kv_only,

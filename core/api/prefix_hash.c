@@ -8,7 +8,7 @@
 
 #include "core/base/sha256.h"
 
-void lls_prefix_add(struct lls_prefix *prefix, const char *text, size_t length)
+void lls_prefix_add(struct lls_prompt_prefix *prefix, const char *text, size_t length)
 {
   size_t room = LLS_PREFIX_BYTES - prefix->length;
   if (length > room)
@@ -18,13 +18,13 @@ void lls_prefix_add(struct lls_prefix *prefix, const char *text, size_t length)
   prefix->length += length;
 }
 
-static void add_string(struct lls_prefix *prefix, const json_t *string)
+static void add_string(struct lls_prompt_prefix *prefix, const json_t *string)
 {
   if (json_is_string(string))
     lls_prefix_add(prefix, json_string_value(string), json_string_length(string));
 }
 
-static bool is_full(const struct lls_prefix *prefix)
+static bool is_full(const struct lls_prompt_prefix *prefix)
 {
   return prefix->length == LLS_PREFIX_BYTES;
 }
@@ -32,7 +32,7 @@ static bool is_full(const struct lls_prefix *prefix)
 /* ---- prompts ----------------------------------------------------------------------- */
 
 /* Adds a prompt of token ids, which may have texts among them. */
-static void add_items(struct lls_prefix *prefix, const json_t *items)
+static void add_items(struct lls_prompt_prefix *prefix, const json_t *items)
 {
   char number[24];
   for (size_t i = 0; i < json_array_size(items) && !is_full(prefix); i++) {
@@ -59,7 +59,7 @@ static const json_t *first_prompt(const json_t *prompt)
 
 /* ---- messages ---------------------------------------------------------------------- */
 
-static void add_content(struct lls_prefix *prefix, const json_t *content)
+static void add_content(struct lls_prompt_prefix *prefix, const json_t *content)
 {
   add_string(prefix, content);
   for (size_t i = 0; i < json_array_size(content) && !is_full(prefix); i++) {
@@ -69,7 +69,7 @@ static void add_content(struct lls_prefix *prefix, const json_t *content)
   }
 }
 
-static void add_messages(struct lls_prefix *prefix, const json_t *messages)
+static void add_messages(struct lls_prompt_prefix *prefix, const json_t *messages)
 {
   for (size_t i = 0; i < json_array_size(messages) && !is_full(prefix); i++) {
     const json_t *message = json_array_get(messages, i);
@@ -86,7 +86,7 @@ static void add_messages(struct lls_prefix *prefix, const json_t *messages)
 /* -------------------------------------------------------------------------------------
  */
 
-void lls_prefix_add_body(struct lls_prefix *prefix, const json_t *body)
+void lls_prefix_add_body(struct lls_prompt_prefix *prefix, const json_t *body)
 {
   const json_t *messages = json_object_get(body, "messages");
   if (messages != NULL) {
@@ -98,7 +98,7 @@ void lls_prefix_add_body(struct lls_prefix *prefix, const json_t *body)
   add_items(prefix, prompt);
 }
 
-void lls_prefix_hash(const struct lls_prefix *prefix, char hex[LLS_PREFIX_HEX])
+void lls_prefix_hash(const struct lls_prompt_prefix *prefix, char hex[LLS_PREFIX_HEX])
 {
   struct lls_sha256 sha;
   char digits[LLS_SHA256_HEX];

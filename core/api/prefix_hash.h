@@ -26,17 +26,17 @@
 #define LLS_PREFIX_HEX    17   /* hex digits and the final 0 */
 
 /* A zeroed struct is an empty prefix. */
-struct lls_prefix {
+struct lls_prompt_prefix {
   char text[LLS_PREFIX_BYTES]; /* (length) */
   size_t length;
 };
 
 /* Appends as much of the text as fits. */
-void lls_prefix_add(struct lls_prefix *, const char *text, size_t length);
+void lls_prefix_add(struct lls_prompt_prefix *, const char *text, size_t length);
 
 /* Appends the "prompt" or "messages" of a request's body; other bodies add nothing. */
-void lls_prefix_add_body(struct lls_prefix *, const json_t *body);
+void lls_prefix_add_body(struct lls_prompt_prefix *, const json_t *body);
 
-void lls_prefix_hash(const struct lls_prefix *, char hex[LLS_PREFIX_HEX]);
+void lls_prefix_hash(const struct lls_prompt_prefix *, char hex[LLS_PREFIX_HEX]);
 
 #endif

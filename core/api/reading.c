@@ -67,7 +67,7 @@ static int check_echo(const struct lls_api_params *params,
 
 static void hash_prefix(struct reading *reading, const json_t *body)
 {
-  struct lls_prefix prefix = {0};
+  struct lls_prompt_prefix prefix = {0};
   lls_prefix_add_body(&prefix, body);
   lls_prefix_hash(&prefix, reading->prefix_hash);
 }

@@ -74,7 +74,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .block_tokens = (uint32_t)c->cache.block_tokens,
       .cache_bytes =
           c->cache.device_memory == LLS_NEVER ? 0 : (size_t)c->cache.device_memory,
-      .gives_back = c->policies.cache.module->cache.gives_back,
+      .gives_back = lls_cache_keeps(&c->policies.cache.module->cache, LLS_GROUP_WINDOW),
       .pool = c->cache.pool,
       .kv_only = c->policies.cache.module->cache.forms == NULL,
   };

@@ -45,8 +45,8 @@ static void give_back_memory(void *context, void *memory)
 
 static size_t size_of(const struct lls_pool_shape *pool)
 {
-  size_t bytes = lls_most_size(lls_unit_bytes(pool), PIECE_BYTES);
-  return lls_most_size(bytes, lls_block_bytes(pool, LLS_FORM_INT8));
+  size_t bytes = lls_most_size(lls_form_bytes(pool, LLS_FORM_KV), PIECE_BYTES);
+  return lls_most_size(bytes, lls_form_bytes(pool, LLS_FORM_INT8));
 }
 
 static int open_links(struct lls_bulk *b, const struct lls_fetches_options *o,

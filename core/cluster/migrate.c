@@ -84,38 +84,26 @@ void lls_migrate_fini(struct lls_instance *in)
 
 /* ---- offered, at the source ------------------------------------------------------- */
 
-/* Copies the list's entries with cached tokens to m->entries, which outlive the
- * transaction, and points the list there. Returns false if they are too many. */
-static bool keep_entries(struct lls_move *m, uint32_t *used,
-                         const struct lls_block_entry **list, uint32_t *n)
-{
-  struct lls_block_entry *to = m->entries + *used;
-  uint32_t i = 0;
-  for (; i < *n && (*list)[i].first_token < m->cached_tokens; i++) {
-    if (i == m->max_entries - *used)
-      return false;
-    to[i] = (*list)[i];
-    m->late |= to[i].form == LLS_FORM_INT8;
-  }
-  *list = to;
-  *used += *n = i;
-  return true;
-}
-
-static bool keep_table(struct lls_instance *in, struct lls_live *live)
+/* Copies the entries with cached tokens to m->entries, which outlive the transaction.
+ * Returns false if they are too many, or if hidden form is being converted, which ends
+ * with this step. */
+static bool keep_list(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_move *m = &live->move;
-  struct lls_block_table *t = &m->blocks;
-  uint32_t used = 0;
+  struct lls_group_list list;
+  uint32_t i = 0;
   m->cached_tokens = live->view.cached_tokens;
   m->late = false;
-  if (lls_cache_table(in, &live->view, t) < 0)
+  if (lls_cache_list(in, &live->view, &list) < 0 || list.n_restored > 0)
     return false;
-  if (t->form == LLS_FORM_KV && t->x_count > 0)
-    return false; /* hidden form is being converted, which ends with this step */
-  return keep_entries(m, &used, &t->k, &t->k_count) &&
-         keep_entries(m, &used, &t->v, &t->v_count) &&
-         keep_entries(m, &used, &t->x, &t->x_count);
+  for (; i < list.n_entries && list.entries[i].first_token < m->cached_tokens; i++) {
+    if (i == m->max_entries)
+      return false;
+    m->entries[i] = list.entries[i];
+    m->late |= list.entries[i].form == LLS_FORM_INT8;
+  }
+  m->blocks = (struct lls_group_list){.entries = m->entries, .n_entries = i};
+  return true;
 }
 
 static void post_offer(struct lls_instance *in, struct lls_live *live)
@@ -165,7 +153,7 @@ void lls_migrate_offer(struct lls_instance *in)
     struct lls_live *live = lls_request_table_find(in->table, item->request);
     if (item->kind != LLS_PLAN_MIGRATE || live == NULL || item->target == in->info.index)
       continue;
-    if (keep_table(in, live))
+    if (keep_list(in, live))
       make_offer(in, live, item->target);
     else
       lls_lifecycle_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
@@ -187,9 +175,8 @@ void lls_migrate_offer_late(struct lls_instance *in)
  * manager may keep them as a prefix. */
 static void settle(struct lls_instance *in, uint32_t slot)
 {
-  struct lls_policies *p = &in->policies;
   lls_offered_drop(in, slot);
-  LLS_CALL(p, cache, release, &in->migration.offered[slot], LLS_KEEP_PREFIX);
+  lls_cache_release(in, &in->migration.offered[slot], LLS_KEEP_PREFIX);
   in->migration.offered[slot] = (struct lls_request){0};
   in->migration.n_offered--;
 }
@@ -265,7 +252,7 @@ static void send_back(struct lls_instance *in, struct lls_live *live, uint32_t r
 void lls_migrate_refuse(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
 {
   LLS_ON_STEP(in);
-  LLS_CALL(&in->policies, cache, release, &live->view, 0);
+  lls_cache_release(in, &live->view, 0);
   send_back(in, live, refusal);
 }
 

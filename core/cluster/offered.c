@@ -42,7 +42,7 @@ int lls_offered_init(struct lls_instance *in, uint32_t max_requests)
   LLS_ON_STEP(in);
   struct lls_migration *h = &in->migration;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  h->max_entries = 2 * (in->caps.max_context / pool->block_tokens + 2);
+  h->max_entries = in->caps.max_context / pool->block_tokens + 2;
   h->offered_blocks = calloc(in->table->slots, sizeof *h->offered_blocks);
   h->shifting = calloc(max_requests, sizeof *h->shifting);
   if (pool->host_units > 0) /* unused, these cost address space only */
@@ -75,16 +75,13 @@ void lls_offered_fini(struct lls_instance *in)
   free(in->migration.entries);
 }
 
-/* Copies the lists of `t` consecutively to `to`, and points `t` to the copies. */
-static void copy_table(struct lls_block_table *t, struct lls_block_entry *to)
+/* Copies a list to `to`, which `out` then has. */
+static void copy_list(const struct lls_group_list *list, struct lls_block_entry *to,
+                      struct lls_group_list *out)
 {
-  const struct lls_block_entry **const lists[] = {&t->k, &t->v, &t->x};
-  const uint32_t n[] = {t->k_count, t->v_count, t->x_count};
-  for (uint32_t l = 0; l < 3; to += n[l], l++) {
-    for (uint32_t i = 0; i < n[l]; i++)
-      to[i] = (*lists[l])[i];
-    *lists[l] = to;
-  }
+  for (uint32_t i = 0; i < list->n_entries; i++)
+    to[i] = list->entries[i];
+  *out = (struct lls_group_list){.entries = to, .n_entries = list->n_entries};
 }
 
 /* ---- at the source ---------------------------------------------------------------- */
@@ -130,18 +127,14 @@ static void send_place(struct lls_instance *in, const struct lls_offered_blocks 
                        uint32_t place)
 {
   uint32_t slot = (uint32_t)(offered - in->migration.offered_blocks);
-  const struct lls_block_table *t = &offered->blocks;
+  const struct lls_group_list *l = &offered->blocks;
   struct lls_pack p = {0};
   LLS_PACK(&p, place);
   LLS_PACK(&p, offered->shifted);
-  LLS_PACK(&p, *t);
-  if (offered->shifted) {
-    lls_pack_put(&p, t->k, t->k_count * sizeof *t->k);
-    lls_pack_put(&p, t->v, t->v_count * sizeof *t->v);
-    lls_pack_put(&p, t->x, t->x_count * sizeof *t->x);
-  }
-  if (p.failed) { /* out of memory: the target finds the blocks in motion until the
-                     request ends */
+  LLS_PACK(&p, *l);
+  if (offered->shifted)
+    lls_pack_put(&p, l->entries, l->n_entries * sizeof *l->entries);
+  if (p.failed) { /* no memory: the target sees it MOVING until the request ends */
     free(p.data);
     return;
   }
@@ -194,22 +187,19 @@ void lls_offered_start_moves(struct lls_instance *in)
   h->n_shifting = n;
 }
 
-/* Copies the block lists after a move, for the target. If there are none or too many
- * entries, the form becomes LLS_FORM_NONE and the blocks cannot be copied. */
+/* Copies the block list after a move, for the target. If there is none or it has too many
+ * entries, it becomes empty and the blocks cannot be copied. */
 static void keep_table(struct lls_instance *in, uint32_t slot)
 {
   struct lls_migration *h = &in->migration;
   struct lls_offered_blocks *offered = &h->offered_blocks[slot];
-  struct lls_block_table *t = &offered->blocks;
   struct lls_block_entry *to = h->entries + (size_t)slot * h->max_entries;
-  int rc = lls_cache_table(in, &h->offered[slot], t);
-  uint64_t n = (uint64_t)t->k_count + t->v_count + t->x_count;
+  struct lls_group_list list = {0};
+  int rc = lls_cache_list(in, &h->offered[slot], &list);
   offered->shifted = true;
-  if (rc < 0 || n > h->max_entries) {
-    *t = (struct lls_block_table){0};
-    return;
-  }
-  copy_table(t, to);
+  offered->blocks = (struct lls_group_list){0};
+  if (rc == 0 && list.n_entries <= h->max_entries)
+    copy_list(&list, to, &offered->blocks);
 }
 
 static bool has_arrived(struct lls_instance *in, uint32_t slot)
@@ -257,23 +247,20 @@ void lls_offered_receive_place(struct lls_instance *in, struct lls_unpack *u,
 {
   struct lls_migration *h = &in->migration;
   struct lls_offered_blocks *offered = &h->offered_blocks[slot];
-  struct lls_block_table t;
+  struct lls_group_list l;
   uint32_t place = LLS_OFFERED_DEVICE;
   bool shifted = false;
   LLS_UNPACK(u, place);
   LLS_UNPACK(u, shifted);
-  LLS_UNPACK(u, t);
-  uint64_t n = u->failed ? 0 : (uint64_t)t.k_count + t.v_count + t.x_count;
+  LLS_UNPACK(u, l);
+  size_t n = u->failed ? 0 : l.n_entries;
   const void *entries = shifted ? lls_unpack_bytes(u, n * sizeof *h->entries) : NULL;
   if (u->failed || atomic_load(&offered->place) != LLS_OFFERED_MOVING)
     return; /* the request has ended; another may have its slot */
   if (shifted && n <= h->max_entries && h->entries != NULL) {
     struct lls_block_entry *to = h->entries + (size_t)slot * h->max_entries;
     memcpy(to, entries, n * sizeof *to);
-    t.k = to;
-    t.v = to + t.k_count;
-    t.x = to + t.k_count + t.v_count;
-    offered->blocks = t;
+    offered->blocks = (struct lls_group_list){.entries = to, .n_entries = l.n_entries};
     offered->shifted = true;
   }
   atomic_store(&offered->place, place);
@@ -333,11 +320,9 @@ bool lls_offered_find_lists(struct lls_instance *in, struct lls_live *live)
   LLS_ON_STEP(in);
   if (!offered->shifted)
     return true;
-  m->blocks = offered->blocks;
-  const struct lls_block_table *t = &m->blocks;
-  if (t->form == LLS_FORM_NONE ||
-      (uint64_t)t->k_count + t->v_count + t->x_count > m->max_entries)
+  const struct lls_group_list *l = &offered->blocks;
+  if (l->n_entries == 0 || l->n_entries > m->max_entries)
     return false;
-  copy_table(&m->blocks, m->entries);
+  copy_list(l, m->entries, &m->blocks);
   return true;
 }

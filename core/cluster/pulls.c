@@ -60,21 +60,16 @@ static bool append_list(struct lls_pulls *p, const struct lls_block_entry *a,
   return true;
 }
 
-bool lls_pulls_append(struct lls_pulls *p, const struct lls_block_table *from,
-                      const struct lls_block_table *to, uint32_t tokens,
-                      uint32_t window_tokens, uint32_t block_tokens)
+bool lls_pulls_append(struct lls_pulls *p, const struct lls_group_list *from,
+                      const struct lls_group_list *to, uint32_t tokens,
+                      const struct lls_group *group, uint32_t block_tokens)
 {
-  const uint32_t before = p->n;
-  bool hidden = from->form == LLS_FORM_HIDDEN, good = from->form == to->form;
-  uint32_t oldest = hidden ? 0 : lls_window_begin(tokens, window_tokens);
-  if (good && hidden)
-    good = append_list(p, from->x, from->x_count, to->x, to->x_count, oldest, tokens,
-                       block_tokens);
-  else if (good)
-    good = append_list(p, from->k, from->k_count, to->k, to->k_count, oldest, tokens,
-                       block_tokens) &&
-           append_list(p, from->v, from->v_count, to->v, to->v_count, oldest, tokens,
-                       block_tokens);
+  const uint32_t before = p->n, form = lls_list_form(from);
+  bool hidden = form == LLS_FORM_HIDDEN;
+  uint32_t oldest = hidden ? 0 : lls_group_begin(group, tokens);
+  bool good = form == lls_list_form(to) &&
+              append_list(p, from->entries, from->n_entries, to->entries, to->n_entries,
+                          oldest, tokens, block_tokens);
   if (!good)
     p->n = before;
   return good;

@@ -14,14 +14,18 @@
 
 #include "core/instance/migration.h"
 
-/*
- * Appends copies of the sequence's first `tokens` tokens. Of the tokens that no layer
- * sees behind its window (0: all are seen), only those in both tables are copied.
- * Returns false, with nothing appended, if `to` has another form or too little room, or
- * the list is full.
- */
-bool lls_pulls_append(struct lls_pulls *, const struct lls_block_table *from,
-                      const struct lls_block_table *to, uint32_t tokens,
-                      uint32_t window_tokens, uint32_t block_tokens);
+/* The form of a list, where INT8 is KV. */
+static inline uint32_t lls_list_form(const struct lls_group_list *l)
+{
+  bool hidden = l->n_entries > 0 && l->entries[0].form == LLS_FORM_HIDDEN;
+  return hidden ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+}
+
+/* Appends the copies of the sequence's first `tokens` tokens, but of those that no step
+ * reads any more in their group only what both lists have. False: `to` has another form
+ * or no such room, or the list of copies is full; then nothing is appended. */
+bool lls_pulls_append(struct lls_pulls *, const struct lls_group_list *from,
+                      const struct lls_group_list *to, uint32_t tokens,
+                      const struct lls_group *, uint32_t block_tokens);
 
 #endif

@@ -102,8 +102,7 @@ static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
   LLS_WALK(k, *n);
   if (k->in != NULL && k->in->failed)
     return; /* there are no counts */
-  const struct lls_block_table *t = &n->move.blocks;
-  size_t n_entries = (size_t)t->k_count + t->v_count + t->x_count;
+  size_t n_entries = n->move.blocks.n_entries;
   size_t words = n->allowed ? lls_mask_words(w->live.vocabulary) : 0;
   lls_pack_walk_array(k, &a->tokens, lls_request_length(&n->view) * sizeof(int32_t));
   lls_pack_walk_array(k, &a->stop_tokens, n->n_stop_tokens * sizeof(int32_t));
@@ -129,7 +128,7 @@ void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live
   fill(&n, live);
   move_times(&n, w->ahead_ns);
   if (n.move.mail != LLS_MAIL_OFFER)
-    n.move.blocks = (struct lls_block_table){0};
+    n.move.blocks = (struct lls_group_list){0};
   walk(&(struct lls_pack_walk){.out = p}, w, &n, &a);
 }
 
@@ -205,15 +204,12 @@ static bool set_move(struct lls_live *live, const struct numbers *n,
   m->max_entries = max_entries;
   m->mailed_ns = LLS_NEVER;
   m->incoming = false;
-  struct lls_block_table *t = &m->blocks;
-  uint64_t used = (uint64_t)t->k_count + t->v_count + t->x_count;
+  size_t used = m->blocks.n_entries;
   if (used > max_entries)
     return false;
   if (used > 0)
     memcpy(entries, a->entries, used * sizeof *entries);
-  t->k = entries;
-  t->v = entries + t->k_count;
-  t->x = entries + t->k_count + t->v_count;
+  m->blocks.entries = entries;
   return true;
 }
 

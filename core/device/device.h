@@ -61,19 +61,26 @@ struct lls_weight;  /* a linear layer's matrix and bias, in the device's format 
 struct lls_experts; /* one matrix per expert, all of one shape */
 struct lls_pool;    /* the unit blocks of one instance, on the device and on the host */
 
+/* A list of blocks in a step. */
+struct lls_step_list {
+  const struct lls_block_entry *entries; /* (n) */
+  uint32_t n;
+  /* Entries are whole blocks in order, from the left; the last maybe not full. Said where
+   * the step has entries. */
+  bool tidy;
+};
+
 /* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
 struct lls_step_sequence {
-  /* K and V cover context + n_rows tokens, perhaps without the first ones, which no row
-   * attends to */
-  const struct lls_block_table *table;
+  /* K and V: context + n_rows tokens, but maybe not the first ones that no row sees */
+  struct lls_step_list kv;
+  struct lls_step_list hidden; /* X, of a sequence that has any */
   uint32_t first_row, n_rows;
   uint32_t context; /* tokens cached before this step; row i has position context + i */
   uint32_t
-      n_restored; /* number of its first tokens whose X is in table->x: see restore */
-  bool scratch;   /* the sequence's K and V lists are of scratch units, rewritten in each
-                     layer */
-  bool absorbed;  /* it has no K and V lists: its rows attend to X, see attend_hidden */
-  uint8_t tidy;   /* LLS_TIDY_*, if the step has entries */
+      n_restored; /* tokens, from the first on, whose X is in `hidden`: see restore */
+  bool scratch;   /* its kv list is of scratch blocks, rewritten in each layer */
+  bool absorbed;  /* it has none: its rows attend to X, see attend_hidden */
 };
 
 /* Returns the first token that a list covers; 0 for an empty list. */
@@ -81,9 +88,6 @@ static inline uint32_t lls_list_begin(const struct lls_block_entry *list, uint32
 {
   return n > 0 ? list[0].first_token : 0;
 }
-
-/* A list's entries are whole blocks in order, from the left; the last may be partial. */
-enum { LLS_TIDY_K = 1, LLS_TIDY_V = 2, LLS_TIDY_X = 4 };
 
 /* The batch of one step as the device sees it. Valid until step_end. */
 struct lls_device_step {
@@ -214,11 +218,11 @@ struct lls_device_ops {
   int (*pool_pull)(struct lls_device *, struct lls_pool *, struct lls_device *from,
                    const struct lls_pool *from_pool, const struct lls_pull *, size_t n);
 
-  /* Copy the elements of a unit block on the device, lls_unit_bytes, to and from
-   * memory, between steps; optional, NULL = unsupported. Return -EINVAL if it is
-   * outside of the pool. */
-  int (*pool_read)(struct lls_device *, const struct lls_pool *, uint32_t unit, void *to);
-  int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t unit,
+  /* The bytes of a block in KV form on the device, to and from memory, between steps;
+   * optional, NULL = unsupported. -EINVAL if outside. */
+  int (*pool_read)(struct lls_device *, const struct lls_pool *, uint32_t block,
+                   void *to);
+  int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t block,
                     const void *from);
 
   /* [any one thread] Copy slots of unit blocks to and from PINNED or PIECES memory,

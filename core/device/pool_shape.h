@@ -7,7 +7,7 @@
 #ifndef LLS_DEVICE_POOL_SHAPE_H
 #define LLS_DEVICE_POOL_SHAPE_H
 
-#include <llmserve/cache.h> /* enum lls_int8 */
+#include <llmserve/types.h>
 
 enum lls_dtype {
   LLS_F32,
@@ -48,67 +48,124 @@ static inline size_t lls_dtype_bytes(enum lls_dtype t)
   return t == LLS_F32 ? 4 : t == LLS_I8 ? 1 : 2;
 }
 
-struct lls_pool_shape {
-  uint32_t layers, kv_heads, head_dim;
-  uint32_t block_tokens;  /* slots a unit block has in each layer */
-  enum lls_dtype element; /* F32 or BF16 (F16 models are cached as BF16 or F32) */
-  uint32_t device_units;  /* unit blocks on the device */
-  uint32_t host_units;    /* and on the host, 0 = no host tier */
-  uint32_t scratch_units; /* of one layer each, for K and V restored from X; 0 = none */
-  uint32_t max_context;   /* tokens of a sequence; only needed with scratch_units */
-  uint32_t int8;          /* enum lls_int8: tiers that have scales for INT8 blocks */
+/* Where blocks of int8 numbers may lie: [cache] int8. */
+enum lls_int8 {
+  LLS_INT8_OFF,
+  LLS_INT8_SWAPPED, /* on the host */
+  LLS_INT8_ALL,     /* on the device too */
 };
 
-/* Bytes of one unit block: K, or V, or X vectors of block_tokens tokens in all layers. */
-static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
+/*
+ * A pool is an array of units in each tier, and a block is consecutive units. What a
+ * block holds, with one *side* (layers, kv_heads, block_tokens, head_dim) numbers:
+ *
+ *   KV      a side of K, then a side of V, in the cache's own type
+ *   HIDDEN  a side of X
+ *   INT8    the bytes of a side of K, those of V, then the scales of K and those of V:
+ *           (layers, kv_heads, 2, head_dim) in f16 for a side, the steps of the channels,
+ *           then their least numbers
+ */
+struct lls_pool_shape {
+  uint32_t layers, kv_heads, head_dim;
+  uint32_t block_tokens;   /* slots a block has in each layer */
+  enum lls_dtype element;  /* F32 or BF16 (F16 models are cached as BF16 or F32) */
+  uint32_t device_units;   /* units on the device */
+  uint32_t host_units;     /* and on the host, 0 = no host tier */
+  uint32_t scratch_blocks; /* of one layer each, for K and V restored from X; 0 = none */
+  uint32_t max_context;    /* tokens of a sequence; only needed with scratch_blocks */
+  uint32_t int8;           /* enum lls_int8: tiers that have INT8 blocks */
+};
+
+static inline size_t lls_side_numbers(const struct lls_pool_shape *s)
 {
-  return (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens *
-         lls_dtype_bytes(s->element);
+  return (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens;
 }
 
-/* Where a tier has scales: bytes of those of one half unit block, (layers, kv_heads, 2,
- * head_dim) in f16: the steps of the channels, then their least numbers. */
+/* Bytes of a side in the cache's own type. */
+static inline size_t lls_side_bytes(const struct lls_pool_shape *s)
+{
+  return lls_side_numbers(s) * lls_dtype_bytes(s->element);
+}
+
+/* Bytes of the scales of one side of an INT8 block. */
 static inline size_t lls_scale_bytes(const struct lls_pool_shape *s)
 {
   return (size_t)s->layers * s->kv_heads * 2 * s->head_dim * 2;
 }
 
-static inline bool lls_pool_has_scales(const struct lls_pool_shape *s, bool host)
+static inline bool lls_pool_has_int8(const struct lls_pool_shape *s, bool host)
 {
   return s->int8 >= (host ? LLS_INT8_SWAPPED : LLS_INT8_ALL);
 }
 
-/* Bytes of a unit block in a tier's memory, scales of both halves included. */
-static inline size_t lls_unit_room(const struct lls_pool_shape *s, bool host)
+/* The sides of a block in that form; NONE is KV. */
+static inline uint32_t lls_form_sides(uint32_t form)
 {
-  return lls_unit_bytes(s) + (lls_pool_has_scales(s, host) ? 2 * lls_scale_bytes(s) : 0);
+  return form == LLS_FORM_HIDDEN ? 1 : 2;
 }
 
-/* Bytes that a copy moves on its side of that form, scales included. */
-static inline size_t lls_block_bytes(const struct lls_pool_shape *s, uint32_t form)
+/* Bytes of a block in that form; NONE is KV. */
+static inline size_t lls_form_bytes(const struct lls_pool_shape *s, uint32_t form)
 {
-  size_t numbers = (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens;
-  return form == LLS_FORM_INT8 ? numbers + lls_scale_bytes(s) : lls_unit_bytes(s);
+  if (form == LLS_FORM_INT8)
+    return 2 * (lls_side_numbers(s) + lls_scale_bytes(s));
+  return lls_form_sides(form) * lls_side_bytes(s);
+}
+
+/*
+ * Bytes of a unit, whole vectors. With INT8 blocks on the host alone it is the most that
+ * all forms are multiples of, so that none wastes any. Where the device has INT8 blocks
+ * such a block is one unit, and one in the cache's own type two, if the last part of them
+ * is unused: a manager that turns one into the other all the time finds room without
+ * moving others.
+ */
+static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
+{
+  size_t vector = s->head_dim * lls_dtype_bytes(s->element), unit = lls_side_bytes(s);
+  size_t int8 = (lls_form_bytes(s, LLS_FORM_INT8) + vector - 1) / vector * vector;
+  if (s->int8 == LLS_INT8_ALL)
+    return int8 > unit ? int8 : unit;
+  size_t rest = s->int8 != LLS_INT8_OFF ? int8 : 0;
+  while (rest != 0) {
+    size_t less = unit % rest;
+    unit = rest;
+    rest = less;
+  }
+  return unit;
+}
+
+/* Units of a block in that form. */
+static inline uint32_t lls_form_units(const struct lls_pool_shape *s, uint32_t form)
+{
+  size_t unit = lls_unit_bytes(s);
+  return (uint32_t)((lls_form_bytes(s, form) + unit - 1) / unit);
+}
+
+/* Tokens that the units of a tier hold in KV form. */
+static inline size_t lls_pool_tokens(const struct lls_pool_shape *s, uint32_t units)
+{
+  return (size_t)(units / lls_form_units(s, LLS_FORM_KV)) * s->block_tokens;
 }
 
 enum lls_copy_way {
   LLS_COPY_DEVICE_TO_HOST,
   LLS_COPY_HOST_TO_DEVICE,
-  LLS_COPY_DEVICE_TO_DEVICE
+  LLS_COPY_DEVICE_TO_DEVICE,
 };
 
 /* The way of a copy that fits, see lls_copy_fits. */
 static inline enum lls_copy_way lls_copy_way(const struct lls_copy *c)
 {
-  bool from_host = c->source_tier == LLS_TIER_HOST;
-  return c->target_tier == LLS_TIER_HOST ? LLS_COPY_DEVICE_TO_HOST
-         : from_host                     ? LLS_COPY_HOST_TO_DEVICE
+  if (c->target_tier == LLS_TIER_HOST)
+    return LLS_COPY_DEVICE_TO_HOST;
+  return c->source_tier == LLS_TIER_HOST ? LLS_COPY_HOST_TO_DEVICE
                                          : LLS_COPY_DEVICE_TO_DEVICE;
 }
 
-static inline bool lls_form_is_known(uint32_t form)
+/* The form on one side of a copy, where NONE is KV. */
+static inline uint32_t lls_form_or_kv(uint32_t form)
 {
-  return form <= LLS_FORM_INT8 && form != LLS_FORM_HIDDEN;
+  return form == LLS_FORM_NONE ? (uint32_t)LLS_FORM_KV : form;
 }
 
 /* Bytes that go over the link, or are written: the narrower side's. */
@@ -117,16 +174,37 @@ static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
 {
   uint32_t form =
       c->source_form == LLS_FORM_INT8 ? LLS_FORM_INT8 : (uint32_t)c->target_form;
-  return lls_block_bytes(s, form) * (uint64_t)c->n_slots / s->block_tokens;
+  return lls_form_bytes(s, form) * (uint64_t)c->n_slots / s->block_tokens;
+}
+
+/* Does a block in that form lie in the tier's units? */
+static inline bool lls_block_fits(const struct lls_pool_shape *s, bool host,
+                                  uint32_t form, uint32_t block)
+{
+  if (form > LLS_FORM_INT8 || (form == LLS_FORM_INT8 && !lls_pool_has_int8(s, host)))
+    return false;
+  uint64_t units = host ? s->host_units : s->device_units;
+  return block + (uint64_t)lls_form_units(s, form) <= units;
 }
 
 static inline bool lls_copy_shift_fits(const struct lls_pool_shape *s,
                                        const struct lls_copy *c)
 {
   int32_t to = (int32_t)c->slot + c->shift;
-  bool same_unit = lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE && c->source == c->target;
+  bool same_block =
+      lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE && c->source == c->target;
   return to >= 0 && (uint32_t)to + c->n_slots <= s->block_tokens &&
-         (c->shift == 0 || !same_unit);
+         (c->shift == 0 || !same_block);
+}
+
+/* Would a copy within the device write over what it still has to read? */
+static inline bool lls_copy_overlaps(const struct lls_pool_shape *s,
+                                     const struct lls_copy *c)
+{
+  uint64_t source_end = c->source + (uint64_t)lls_form_units(s, c->source_form);
+  uint64_t target_end = c->target + (uint64_t)lls_form_units(s, c->target_form);
+  return lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE && c->source < target_end &&
+         c->target < source_end;
 }
 
 /*
@@ -135,36 +213,30 @@ static inline bool lls_copy_shift_fits(const struct lls_pool_shape *s,
  */
 static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct lls_copy *c)
 {
-  bool from_host = lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE;
-  bool to_host = lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST;
-  bool from_int8 = c->source_form == LLS_FORM_INT8;
-  bool to_int8 = c->target_form == LLS_FORM_INT8;
-  uint64_t sources = from_host ? s->host_units : s->device_units;
-  uint64_t targets = to_host ? s->host_units : s->device_units;
+  uint32_t from = lls_form_or_kv(c->source_form), to = lls_form_or_kv(c->target_form);
   if (c->source_tier > LLS_TIER_HOST || c->target_tier > LLS_TIER_HOST ||
       c->source_tier + c->target_tier > LLS_TIER_HOST || c->order > LLS_COPY_ASYNC ||
-      c->group > 0 || !lls_form_is_known(c->source_form) ||
-      !lls_form_is_known(c->target_form) ||
-      (uint32_t)c->slot + c->n_slots > s->block_tokens || !lls_copy_shift_fits(s, c))
+      c->group > 0 || (uint32_t)c->slot + c->n_slots > s->block_tokens ||
+      !lls_copy_shift_fits(s, c))
     return false;
-  if ((from_int8 && !lls_pool_has_scales(s, from_host)) ||
-      (to_int8 && !lls_pool_has_scales(s, to_host)) ||
-      ((from_int8 || to_int8) && c->n_slots != s->block_tokens))
+  if (!lls_block_fits(s, c->source_tier == LLS_TIER_HOST, from, c->source) ||
+      !lls_block_fits(s, c->target_tier == LLS_TIER_HOST, to, c->target))
     return false;
-  if (lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE && from_int8 != to_int8 &&
-      c->source >> from_int8 == c->target >> to_int8) /* over what it still has to read */
+  if ((from == LLS_FORM_HIDDEN) != (to == LLS_FORM_HIDDEN))
     return false;
-  return c->source < sources << from_int8 && c->target < targets << to_int8;
+  bool int8 = from == LLS_FORM_INT8 || to == LLS_FORM_INT8;
+  return (!int8 || c->n_slots == s->block_tokens) &&
+         (!lls_copy_overlaps(s, c) || (from == to && c->source == c->target));
 }
 
 /*
- * Slots of a unit block of another device's pool, on their way to one of this, in every
- * layer. Slot order is kept. The target is of the cache's own type. The source is that or
- * INT8, its number a half's: then it goes over the link as it is, whole, and the slots
- * are made wide where they come to, so that this pool needs no scales.
+ * Slots of a block of another device's pool, on their way to one of this, in every layer.
+ * Slot order is kept. The target is in KV form, or HIDDEN as the source is. If the source
+ * is INT8 it goes over the link as it is, whole, and the slots are made wide where they
+ * come to, so that this pool needs no INT8 blocks.
  */
 struct lls_pull {
-  uint32_t source, target; /* unit blocks on the devices */
+  uint32_t source, target; /* blocks on the devices */
   uint16_t source_slot, target_slot, n_slots;
   uint8_t source_form; /* enum lls_form */
 };
@@ -174,26 +246,29 @@ static inline bool lls_pull_is_int8(const struct lls_pull *c)
   return c->source_form == LLS_FORM_INT8;
 }
 
+static inline uint32_t lls_pull_target_form(const struct lls_pull *c)
+{
+  return c->source_form == LLS_FORM_HIDDEN ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+}
+
 /* Each side by the pool that it is of. */
 static inline bool lls_pull_source_fits(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
-  bool int8 = lls_pull_is_int8(c);
-  return lls_form_is_known(c->source_form) &&
-         c->source < (uint64_t)s->device_units << int8 &&
-         (!int8 || lls_pool_has_scales(s, false)) &&
+  return lls_block_fits(s, false, c->source_form, c->source) &&
          (uint32_t)c->source_slot + c->n_slots <= s->block_tokens;
 }
 
 static inline bool lls_pull_target_fits(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
-  return lls_form_is_known(c->source_form) && c->target < s->device_units &&
+  return c->source_form <= LLS_FORM_INT8 &&
+         lls_block_fits(s, false, lls_pull_target_form(c), c->target) &&
          (uint32_t)c->source_slot + c->n_slots <= s->block_tokens &&
          (uint32_t)c->target_slot + c->n_slots <= s->block_tokens;
 }
 
-/* Do unit blocks of the two mean the same? */
+/* Do blocks of the two mean the same? */
 static inline bool lls_pools_match(const struct lls_pool_shape *a,
                                    const struct lls_pool_shape *b)
 {
@@ -205,8 +280,8 @@ static inline bool lls_pools_match(const struct lls_pool_shape *a,
 static inline uint64_t lls_pulled_bytes(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
-  return lls_pull_is_int8(c) ? lls_block_bytes(s, LLS_FORM_INT8)
-                             : lls_unit_bytes(s) / s->block_tokens * (uint64_t)c->n_slots;
+  uint64_t bytes = lls_form_bytes(s, c->source_form);
+  return lls_pull_is_int8(c) ? bytes : bytes / s->block_tokens * c->n_slots;
 }
 
 #endif

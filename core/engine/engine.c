@@ -103,7 +103,7 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   }
   size_t cache = o->cache_bytes;
   if (cache == 0)
-    cache = lls_engine_units_for(e, o->max_tokens) * lls_unit_room(&e->pool_shape, false);
+    cache = lls_engine_units_for(e, o->max_tokens) * lls_unit_bytes(&e->pool_shape);
   if (e->device->is_host && o->pool.host_memory != LLS_NEVER)
     cache += (size_t)o->pool.host_memory;
   struct lls_weights_source source = {
@@ -158,14 +158,13 @@ static int agree_on_shape(struct lls_engine *e, struct lls_error *err)
   return 0;
 }
 
-/* Allocates the lists of scratch units, whose length depends on the size of the pool. */
+/* Allocates the list of scratch blocks, whose length depends on the size of the pool. */
 static int make_scratch(struct lls_engine *e, struct lls_error *err)
 {
-  size_t units = e->pool_shape.scratch_units;
-  e->scratch_entries = calloc(units + 1, sizeof *e->scratch_entries);
-  e->scratch_tables = calloc(e->options.max_sequences, sizeof *e->scratch_tables);
-  if (e->scratch_entries == NULL || e->scratch_tables == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for lists of %zu unit blocks", units);
+  size_t blocks = e->pool_shape.scratch_blocks;
+  e->scratch_entries = calloc(blocks + 1, sizeof *e->scratch_entries);
+  if (e->scratch_entries == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for a list of %zu blocks", blocks);
   return 0;
 }
 
@@ -304,11 +303,10 @@ static void describe_model(struct lls_engine *e)
       .mixed_batch = true,
       .chunked_prefill = !c->encoder,
       .right_to_left = true,
-      .hidden_ratio = (double)c->hidden / (2.0 * e->model.kv_heads * c->head_dim),
-      .window_tokens = lls_widest_window(c),
   };
   if (o->pool.host_memory != 0)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
+  lls_engine_make_groups(e);
 }
 
 static struct lls_rope_shape rope_shape(const struct lls_engine *e,
@@ -441,7 +439,6 @@ void lls_engine_destroy(struct lls_engine *e)
   free(e->logits);
   free(e->inverse_frequency);
   free(e->scratch_entries);
-  free(e->scratch_tables);
   lls_engine_message_free(&e->message);
   free(e);
 }
@@ -451,24 +448,24 @@ const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *e)
   return &e->caps;
 }
 
-bool lls_engine_reads_units(const struct lls_engine *e)
+bool lls_engine_reads_blocks(const struct lls_engine *e)
 {
   const struct lls_device_ops *ops = e->device->ops;
   bool alone = e->options.ranks == NULL || e->options.ranks->size == 1;
   return alone && ops->pool_read != NULL && ops->pool_write != NULL;
 }
 
-int lls_engine_read_unit(struct lls_engine *e, uint32_t unit, void *to)
+int lls_engine_read_block(struct lls_engine *e, uint32_t block, void *to)
 {
-  return lls_engine_reads_units(e)
-             ? e->device->ops->pool_read(e->device, e->pool, unit, to)
+  return lls_engine_reads_blocks(e)
+             ? e->device->ops->pool_read(e->device, e->pool, block, to)
              : -ENOTSUP;
 }
 
-int lls_engine_write_unit(struct lls_engine *e, uint32_t unit, const void *from)
+int lls_engine_write_block(struct lls_engine *e, uint32_t block, const void *from)
 {
-  return lls_engine_reads_units(e)
-             ? e->device->ops->pool_write(e->device, e->pool, unit, from)
+  return lls_engine_reads_blocks(e)
+             ? e->device->ops->pool_write(e->device, e->pool, block, from)
              : -ENOTSUP;
 }
 

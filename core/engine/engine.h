@@ -46,7 +46,7 @@ struct lls_engine_options {
    * memory left after weights and buffers */
   size_t cache_bytes;
   /* the cache manager frees blocks before the window, so a sequence holds at most
-   * caps.window_tokens and a step */
+   * the window of its group and a step */
   bool gives_back;
   /* fraction of the free memory to use if cache_bytes is 0; 0 = the default above */
   double cache_share;
@@ -112,11 +112,11 @@ size_t lls_engine_buffer_bytes(const struct lls_engine *);
  * output projection, or the number of labels of a cross-encoder. */
 uint32_t lls_engine_vector_columns(const struct lls_engine *);
 
-/* Copies one unit block of the pool (lls_unit_bytes) to or from memory; call it between
- * steps only. Returns -ENOTSUP if the device cannot, or if the ranks share each block. */
-int lls_engine_read_unit(struct lls_engine *, uint32_t unit, void *to);
-int lls_engine_write_unit(struct lls_engine *, uint32_t unit, const void *from);
-bool lls_engine_reads_units(const struct lls_engine *);
+/* Copies a block in KV form to or from memory; call it between steps only. Returns
+ * -ENOTSUP if the device cannot, or if the ranks share each block. */
+int lls_engine_read_block(struct lls_engine *, uint32_t block, void *to);
+int lls_engine_write_block(struct lls_engine *, uint32_t block, const void *from);
+bool lls_engine_reads_blocks(const struct lls_engine *);
 
 /* [any one thread] Copies slots of unit blocks to or from memory of
  * lls_engine_pack_memory, concurrently with steps (pool_pack and pool_unpack in

@@ -37,10 +37,18 @@ struct lls_activations {
 struct lls_engine_message {
   uint32_t *words; /* (room) of which n are used */
   size_t n, room;
-  struct lls_block_entry *entries; /* (entries_room) on receiving ranks */
+  /* the next four are of receiving ranks */
+  struct lls_block_entry *entries; /* (entries_room) */
   size_t entries_room;
-  struct lls_engine_sequence *sequences; /* (max_sequences) on receiving ranks */
-  struct lls_block_table *tables;        /* (max_sequences) on receiving ranks */
+  struct lls_engine_sequence *sequences; /* (max_sequences) */
+  struct lls_block_table *tables;        /* (max_sequences) */
+  struct lls_group_list *lists;          /* (max_sequences) */
+};
+
+/* All layers, as policies see them; groups.c. */
+struct lls_engine_group {
+  struct lls_group seen;
+  struct lls_group_form forms[3];
 };
 
 struct lls_engine {
@@ -51,6 +59,9 @@ struct lls_engine {
   struct lls_shard shard;
   struct lls_engine_message message;
   struct lls_engine_caps caps;
+  struct lls_engine_group group;
+  uint32_t form_units[LLS_FORM_INT8 + 1]; /* units of a block by form; NONE is KV */
+  const struct lls_group *seen_groups[1];
   struct lls_device *device;
   struct lls_weights weights;
   bool borrows_weights; /* the weights belong to options.weights_of */
@@ -108,9 +119,8 @@ struct lls_engine {
   /* a sequence of the step has tokens to restore */
   bool restores;
   bool attends_hidden;                     /* a sequence of the step is absorbed */
-  uint32_t scratch_used;                   /* scratch units that the step uses */
-  struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_units) */
-  struct lls_block_table *scratch_tables;  /* (max_sequences) */
+  uint32_t scratch_used;                   /* scratch blocks that the step uses */
+  struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_blocks) */
 
   struct lls_table_cache
       table_cache; /* block tables of the previous and this step; table_cache.c */
@@ -118,18 +128,28 @@ struct lls_engine {
 
 #define NO_LOGITS UINT32_MAX
 
+/* groups.c: fills e->group and caps.groups from the model, the caps and the pool's shape.
+ */
+void lls_engine_make_groups(struct lls_engine *);
+
 static inline bool lls_engine_is_shared(const struct lls_engine *e)
 {
   return e->shard.size > 1;
 }
 
-/* Returns a sequence's block table: an empty one for an encoder, whatever the cache
+/* Returns a sequence's list of blocks: an empty one for an encoder, whatever the cache
  * manager assigned. */
-static inline const struct lls_block_table *
-lls_engine_table(const struct lls_engine *e, const struct lls_engine_sequence *s)
+static inline const struct lls_group_list *
+lls_engine_list(const struct lls_engine *e, const struct lls_engine_sequence *s)
 {
-  static const struct lls_block_table none;
-  return e->model.encoder ? &none : s->table;
+  static const struct lls_group_list none;
+  return e->model.encoder || s->table->n_groups == 0 ? &none : s->table->lists;
+}
+
+/* True if the list has X in place of K and V. */
+static inline bool lls_list_is_hidden(const struct lls_group_list *l)
+{
+  return l->n_entries > 0 && l->entries[0].form == LLS_FORM_HIDDEN;
 }
 
 static inline uint32_t lls_engine_columns(const struct lls_engine *e)
@@ -145,11 +165,15 @@ int lls_engine_check_begin(const struct lls_engine *, const struct lls_block_ent
                            uint32_t n, uint32_t context, struct lls_error *err);
 /*
  * Checks the entries after lls_engine_check_begin: they have no gaps, name blocks that
- * exist, and cover at least tokens up to `needed`, of which `context` are cached.
- * Entries before `from` are known to be good.
+ * exist, in HIDDEN form if `hidden`, else in the others, and cover at least tokens up to
+ * `needed`, of which `context` are cached. Entries before `from` are known to be good.
  */
+struct lls_list_check {
+  bool hidden;
+  uint32_t from, context, needed;
+};
 int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
-                             uint32_t from, uint32_t n, uint32_t context, uint32_t needed,
+                             uint32_t n, const struct lls_list_check *,
                              struct lls_error *err);
 
 /* Checks that the source engine of each pull in a batch has a pool that this one can
@@ -170,7 +194,7 @@ int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
  * explains them. */
 size_t lls_engine_host_bytes(struct lls_engine *, size_t device_bytes);
 uint32_t lls_engine_sharers(const struct lls_engine *);
-/* Returns the K and V units that one sequence of `tokens` tokens takes. */
+/* Returns the units that one sequence of `tokens` tokens takes in KV form. */
 size_t lls_engine_units_for(const struct lls_engine *, size_t tokens);
 /* True if the pool gets the memory that a trial run leaves free (memory_profile.c). */
 bool lls_engine_measures_memory(const struct lls_engine *);
@@ -189,7 +213,7 @@ int lls_engine_prepare(struct lls_engine *, struct lls_error *);
 /* hidden.c */
 /* Sets `absorbs`; call it when the weights are loaded. */
 void lls_engine_decide_on_absorbing(struct lls_engine *);
-uint32_t lls_engine_scratch_units(const struct lls_engine *);
+uint32_t lls_engine_scratch_blocks(const struct lls_engine *);
 /* Returns how many of `bytes` remain for units after the scratch that they need. */
 size_t lls_engine_without_scratch(struct lls_engine *, size_t bytes);
 int lls_engine_check_hidden(const struct lls_engine *, const struct lls_engine_batch *,

@@ -28,38 +28,38 @@ static int64_t now_ns(const struct lls_engine *e)
 /* Checks a list of the current sequence, and keeps a copy of it if there is a table
  * cache. */
 static int check_list(struct lls_engine *e, enum lls_table_cache_which which,
-                      const struct lls_block_entry *list, uint32_t n, uint32_t context,
-                      uint32_t needed, struct lls_error *err)
+                      const struct lls_block_entry *list, uint32_t n,
+                      const struct lls_list_check *c, struct lls_error *err)
 {
-  int rc = lls_engine_check_begin(e, list, n, context, err);
+  int rc = lls_engine_check_begin(e, list, n, c->hidden ? 0 : c->context, err);
   if (rc < 0)
     return rc;
-  return e->table_cache.arena != NULL
-             ? lls_table_cache_put(e, which, list, n, context, needed, err)
-             : lls_engine_check_entries(e, list, 0, n, context, needed, err);
+  return e->table_cache.arena != NULL ? lls_table_cache_put(e, which, list, n, c, err)
+                                      : lls_engine_check_entries(e, list, n, c, err);
 }
 
-static int check_table(struct lls_engine *e, const struct lls_block_table *table,
-                       uint32_t context, uint32_t n_tokens, struct lls_error *err)
+static int check_table(struct lls_engine *e, const struct lls_engine_sequence *s,
+                       struct lls_error *err)
 {
-  uint32_t length = context + n_tokens;
-  /* converting to KV form writes all tokens */
-  uint32_t written_from = table->x_count > 0 ? 0 : context;
+  if (s->table->n_groups != e->caps.n_groups)
+    return lls_fail(err, -EINVAL, "a block table of %u groups where the engine has %u",
+                    s->table->n_groups, e->caps.n_groups);
+  const struct lls_group_list *l = s->table->lists;
+  struct lls_list_check c = {.hidden = lls_list_is_hidden(l),
+                             .context = s->context,
+                             .needed = s->context + s->n_tokens};
   int rc = 0;
-  if (table->form > LLS_FORM_HIDDEN || (e->caps.forms & 1u << table->form) == 0)
-    return lls_fail(err, -ENOTSUP, "a cache of form %u: unsupported by this engine",
-                    table->form);
-  if (table->form == LLS_FORM_HIDDEN)
-    return check_list(e, LLS_TABLE_X, table->x, table->x_count, 0, length, err);
-  if (table->x_count > 0) /* being converted to KV form */
-    rc = (e->caps.forms & LLS_BIT_HIDDEN)
-             ? check_list(e, LLS_TABLE_X, table->x, table->x_count, 0, context, err)
-             : lls_fail(err, -ENOTSUP, "hidden states: unsupported by this engine");
-  if (rc == 0)
-    rc = check_list(e, LLS_TABLE_K, table->k, table->k_count, written_from, length, err);
+  if ((c.hidden || l->n_restored > 0) && (e->caps.forms & LLS_BIT_HIDDEN) == 0)
+    return lls_fail(err, -ENOTSUP, "hidden states: unsupported by this engine");
+  if (c.hidden && l->n_restored > 0)
+    return lls_fail(err, -EINVAL, "hidden states to be restored from hidden states");
+  if (l->n_restored > 0) {
+    const struct lls_list_check restored = {.hidden = true, .needed = s->context};
+    rc = check_list(e, LLS_TABLE_RESTORED, l->restored, l->n_restored, &restored, err);
+    c.context = 0; /* restoring writes all tokens */
+  }
   return rc < 0 ? rc
-                : check_list(e, LLS_TABLE_V, table->v, table->v_count, written_from,
-                             length, err);
+                : check_list(e, LLS_TABLE_ENTRIES, l->entries, l->n_entries, &c, err);
 }
 
 /* Prefetches a list. The previous forward pass has evicted the lists from the near
@@ -111,8 +111,8 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
   if (e->config.encoder)
     return check_text(e, s, err);
   if (e->table_cache.arena != NULL)
-    lls_table_cache_next(e, s->table);
-  return check_table(e, s->table, s->context, s->n_tokens, err);
+    lls_table_cache_next(e, lls_engine_list(e, s));
+  return check_table(e, s, err);
 }
 
 static int blame(const struct lls_engine_batch *batch, uint32_t culprit, int rc)
@@ -145,9 +145,8 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
     if (i + 1 < batch->n_sequences) {
-      const struct lls_block_table *next = lls_engine_table(e, s + 1);
-      fetch_list(next->k, next->k_count);
-      fetch_list(next->v, next->v_count);
+      const struct lls_group_list *next = lls_engine_list(e, s + 1);
+      fetch_list(next->entries, next->n_entries);
     }
     int rc = check_sequence(e, s, err);
     if (rc < 0)
@@ -184,15 +183,27 @@ static int check_batch(struct lls_engine *e, const struct lls_engine_batch *batc
 
 /* ---- layout --------------------------------------------------------------------- */
 
+/* Says which lists of the manager's are K and V, and which X. */
+static void lay_out_lists(const struct lls_group_list *l, struct lls_step_sequence *s)
+{
+  bool hidden = lls_list_is_hidden(l);
+  if (!hidden)
+    s->kv = (struct lls_step_list){.entries = l->entries, .n = l->n_entries};
+  s->hidden = (struct lls_step_list){
+      .entries = hidden ? l->entries : l->restored,
+      .n = hidden ? l->n_entries : l->n_restored,
+  };
+}
+
 static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence *s)
 {
   uint32_t first = e->step.n_rows, index = e->step.n_sequences++;
   e->sequences[index] = (struct lls_step_sequence){
-      .table = lls_engine_table(e, s),
       .first_row = first,
       .n_rows = s->n_tokens,
       .context = s->context,
   };
+  lay_out_lists(lls_engine_list(e, s), &e->sequences[index]);
   if (e->table_cache.arena != NULL)
     lls_table_cache_lay_out(&e->table_cache, index, &e->sequences[index]);
   lls_engine_lay_out_hidden(e, &e->sequences[index]);
@@ -283,7 +294,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   LLS_CHECK(e->n_kept_logits <= e->options.max_logits);
   LLS_CHECK(e->n_score_rows <= e->options.max_tokens);
   LLS_CHECK(e->n_pooled_rows <= e->options.max_tokens);
-  LLS_CHECK(e->scratch_used <= e->pool_shape.scratch_units);
+  LLS_CHECK(e->scratch_used <= e->pool_shape.scratch_blocks);
   if (e->table_cache.arena != NULL) {
     e->step.entries = e->table_cache.arena;
     e->step.n_entries = e->table_cache.used + e->scratch_used;

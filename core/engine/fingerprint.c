@@ -25,7 +25,7 @@ static void identify_model(const struct lls_model_config *c, char *text, size_t 
 static void identify_engine(const struct lls_engine *e, char *text, size_t size)
 {
   const struct lls_pool_shape *pool = &e->pool_shape;
-  uint32_t room = pool->device_units / 2 * pool->block_tokens;
+  uint32_t room = (uint32_t)lls_pool_tokens(pool, pool->device_units);
   snprintf(text, size,
            "%zu bytes of weights, cached in %s, blocks of %u, contexts to %u, ranks %u",
            lls_engine_weight_bytes(e), number_name(pool->element), pool->block_tokens,

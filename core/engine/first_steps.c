@@ -20,10 +20,11 @@
 struct trial {
   struct lls_engine *engine;
   int32_t *tokens;
-  struct lls_block_entry *entries; /* (lls_engine_trial_units) */
+  struct lls_block_entry *entries; /* (trial_blocks) */
+  struct lls_group_list *lists;    /* (max_sequences) */
   struct lls_block_table *tables;  /* (max_sequences) */
   struct lls_engine_sequence *sequences;
-  uint32_t n, used; /* sequences, units */
+  uint32_t n, used; /* sequences, blocks */
 };
 
 static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
@@ -31,9 +32,14 @@ static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
   return (tokens + e->options.block_tokens - 1) / e->options.block_tokens;
 }
 
+static uint32_t trial_blocks(const struct lls_engine *e)
+{
+  return blocks_of(e, e->options.max_tokens) + e->options.max_sequences;
+}
+
 uint32_t lls_engine_trial_units(const struct lls_engine *e)
 {
-  return 2 * (blocks_of(e, e->options.max_tokens) + e->options.max_sequences);
+  return e->form_units[LLS_FORM_KV] * trial_blocks(e);
 }
 
 /* Returns a list of the next blocks. If the pool is too small it wraps, so that several
@@ -41,12 +47,13 @@ uint32_t lls_engine_trial_units(const struct lls_engine *e)
 static const struct lls_block_entry *next_list(struct trial *t, uint32_t tokens)
 {
   uint32_t room = t->engine->options.block_tokens, n = blocks_of(t->engine, tokens);
+  uint32_t units = t->engine->form_units[LLS_FORM_KV];
+  uint32_t blocks = t->engine->pool_shape.device_units / units;
   struct lls_block_entry *list = t->entries + t->used;
   for (uint32_t i = 0; i < n; i++)
-    list[i] =
-        (struct lls_block_entry){.block = t->used++ % t->engine->pool_shape.device_units,
-                                 .first_token = i * room,
-                                 .count = (uint16_t)room};
+    list[i] = (struct lls_block_entry){.block = t->used++ % blocks * units,
+                                       .first_token = i * room,
+                                       .count = (uint16_t)room};
   return list;
 }
 
@@ -59,11 +66,9 @@ static void fill(struct trial *t, uint32_t rows, uint32_t tokens)
   t->n = t->used = 0;
   for (uint32_t done = 0, n; done < rows && t->n < e->options.max_sequences; done += n) {
     n = rows - done < tokens ? rows - done : tokens;
-    uint32_t blocks = blocks_of(e, n);
-    t->tables[t->n] = (struct lls_block_table){
-        .form = LLS_FORM_KV, .k_count = blocks, .v_count = blocks};
-    t->tables[t->n].k = next_list(t, n);
-    t->tables[t->n].v = next_list(t, n);
+    t->lists[t->n] =
+        (struct lls_group_list){.entries = next_list(t, n), .n_entries = blocks_of(e, n)};
+    t->tables[t->n] = (struct lls_block_table){.n_groups = 1, .lists = &t->lists[t->n]};
     t->sequences[t->n] = (struct lls_engine_sequence){.tokens = t->tokens,
                                                       .n_tokens = n,
                                                       .table = &t->tables[t->n],
@@ -116,12 +121,14 @@ static int with_trial(struct lls_engine *e,
   struct trial t = {
       .engine = e,
       .tokens = calloc(e->options.max_tokens, sizeof *t.tokens),
-      .entries = calloc(lls_engine_trial_units(e), sizeof *t.entries),
+      .entries = calloc(trial_blocks(e), sizeof *t.entries),
+      .lists = calloc(e->options.max_sequences, sizeof *t.lists),
       .tables = calloc(e->options.max_sequences, sizeof *t.tables),
       .sequences = calloc(e->options.max_sequences, sizeof *t.sequences),
   };
   int rc = -ENOMEM;
-  if (t.tokens != NULL && t.entries != NULL && t.tables != NULL && t.sequences != NULL)
+  if (t.tokens != NULL && t.entries != NULL && t.lists != NULL && t.tables != NULL &&
+      t.sequences != NULL)
     rc = steps(&t, err);
   else
     lls_fail(err, rc, "no memory for a trial step");
@@ -129,6 +136,7 @@ static int with_trial(struct lls_engine *e,
     lls_table_cache_forget(e);
   free(t.tokens);
   free(t.entries);
+  free(t.lists);
   free(t.tables);
   free(t.sequences);
   return rc;

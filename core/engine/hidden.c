@@ -3,9 +3,8 @@
  * Sequences in hidden form, for one step. The cache manager gives each a list of X
  * blocks. If K and V are linear in X, rows of decodes and of small chunks attend to X
  * itself (attend_hidden: absorbed). Otherwise the device restores K and V layer by
- * layer into its scratch: this file gives such a sequence K and V lists of scratch
- * units, and every operation except hidden_write and restore treats it like any other
- * sequence.
+ * layer into its scratch: this file gives such a sequence a list of scratch blocks, and
+ * every operation except hidden_write and restore treats it like any other sequence.
  *
  * A sequence in KV form that also has X blocks is being converted: K and V are restored
  * from X into its K and V blocks, and the manager may free the X blocks afterwards.
@@ -87,62 +86,64 @@ void lls_engine_decide_on_absorbing(struct lls_engine *e)
  * finds no free scratch is absorbed too. */
 static bool absorb(const struct lls_engine *e, const struct lls_step_sequence *s)
 {
-  uint32_t units = 2 * blocks_of(e, s->context + s->n_rows);
+  uint32_t blocks = blocks_of(e, s->context + s->n_rows);
   return e->absorbs && (s->n_rows < e->config.head_dim ||
-                        e->scratch_used + units > e->pool_shape.scratch_units);
+                        e->scratch_used + blocks > e->pool_shape.scratch_blocks);
 }
 
 /* ---- scratch --------------------------------------------------------------------- */
 
-/* Returns the scratch units to allocate. If rows may be absorbed, the prompts of a step
+/* Returns the scratch blocks to allocate. If rows may be absorbed, the prompts of a step
  * and one sequence at full length are enough. */
-uint32_t lls_engine_scratch_units(const struct lls_engine *e)
+uint32_t lls_engine_scratch_blocks(const struct lls_engine *e)
 {
   uint64_t most = (uint64_t)e->options.max_sequences * blocks_of(e, e->caps.max_context);
-  /* scratch units if all cached units hold X */
-  uint32_t cached = e->pool_shape.device_units;
+  /* if all of them hold X */
+  uint32_t cached = e->pool_shape.device_units / e->form_units[LLS_FORM_HIDDEN];
   uint32_t prompts = e->options.max_tokens / e->config.head_dim;
   uint64_t few =
       blocks_of(e, e->options.max_tokens) + prompts + blocks_of(e, e->caps.max_context);
   most = e->absorbs && few < most ? few : most;
-  return 2 * (most < cached ? (uint32_t)most : cached);
+  return most < cached ? (uint32_t)most : cached;
 }
 
+/* A block of X takes a side of memory, and a block of scratch two sides of one layer. */
 size_t lls_engine_without_scratch(struct lls_engine *e, size_t bytes)
 {
   size_t layers = e->pool_shape.layers, by_unit = bytes / (layers + 2) * layers;
   if ((e->caps.forms & LLS_BIT_HIDDEN) == 0)
     return bytes;
   e->pool_shape.device_units = UINT32_MAX / 2;
-  size_t most = lls_engine_scratch_units(e) * (lls_unit_bytes(&e->pool_shape) / layers);
+  size_t scratch = 2 * (lls_side_bytes(&e->pool_shape) / layers);
+  size_t most = lls_engine_scratch_blocks(e) * scratch;
   return bytes > most && bytes - most > by_unit ? bytes - most : by_unit;
 }
 
 int lls_engine_check_hidden(const struct lls_engine *e,
                             const struct lls_engine_batch *batch, struct lls_error *err)
 {
-  uint64_t units = 0;
+  uint64_t blocks = 0;
   for (uint32_t i = 0; i < batch->n_sequences && !e->absorbs; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
-    if (lls_engine_table(e, s)->form == LLS_FORM_HIDDEN)
-      units += 2 * (uint64_t)blocks_of(e, s->context + s->n_tokens);
+    if (lls_list_is_hidden(lls_engine_list(e, s)))
+      blocks += blocks_of(e, s->context + s->n_tokens);
   }
-  if (units <= e->pool_shape.scratch_units)
+  if (blocks <= e->pool_shape.scratch_blocks)
     return 0;
   return lls_fail(err, -EINVAL,
-                  "%llu unit blocks of restored keys and values in a step where %u are "
-                  "the most",
-                  (unsigned long long)units, e->pool_shape.scratch_units);
+                  "%llu blocks of restored keys and values in a step where %u are the "
+                  "most",
+                  (unsigned long long)blocks, e->pool_shape.scratch_blocks);
 }
 
-/* Returns a list of the next free scratch units, for `tokens` tokens. */
-static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t tokens)
+/* Returns a list of the next free scratch blocks, for `tokens` tokens. */
+static struct lls_step_list scratch_list(struct lls_engine *e, uint32_t tokens)
 {
   uint32_t room = e->pool_shape.block_tokens, n = blocks_of(e, tokens);
   struct lls_block_entry *list = e->table_cache.arena != NULL
                                      ? e->table_cache.arena + e->table_cache.scratch_at
                                      : e->scratch_entries;
-  LLS_CHECK(e->scratch_used + n <= e->pool_shape.scratch_units);
+  LLS_CHECK(e->scratch_used + n <= e->pool_shape.scratch_blocks);
   list += e->scratch_used;
   for (uint32_t i = 0; i < n; i++)
     list[i] = (struct lls_block_entry){
@@ -150,30 +151,24 @@ static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t token
         .first_token = i * room,
         .count = (uint16_t)lls_least_u32(room, tokens - i * room),
     };
-  return list;
+  return (struct lls_step_list){.entries = list, .n = n, .tidy = true};
 }
 
 void lls_engine_lay_out_hidden(struct lls_engine *e, struct lls_step_sequence *s)
 {
-  const struct lls_block_table *given = s->table;
-  uint32_t tokens = s->context + s->n_rows, n = blocks_of(e, tokens);
-  if (given->x_count == 0)
+  uint32_t tokens = s->context + s->n_rows;
+  bool is_hidden = s->kv.n == 0; /* else K and V are restored into its own blocks */
+  if (s->hidden.n == 0)
     return;
-  if (given->form == LLS_FORM_HIDDEN && absorb(e, s)) {
+  if (is_hidden && absorb(e, s)) {
     s->absorbed = e->attends_hidden = true;
     return;
   }
   s->n_restored = s->context;
   e->restores = true;
-  if (given->form == LLS_FORM_KV)
+  if (!is_hidden)
     return;
-  struct lls_block_table *t = &e->scratch_tables[s - e->sequences];
-  LLS_CHECK(given->form == LLS_FORM_HIDDEN && given->x_count >= n);
-  *t = *given;
-  t->k_count = t->v_count = n;
-  t->k = scratch_list(e, tokens);
-  t->v = scratch_list(e, tokens);
-  s->table = t;
-  s->tidy |= LLS_TIDY_K | LLS_TIDY_V;
+  LLS_CHECK(s->hidden.n >= blocks_of(e, tokens));
+  s->kv = scratch_list(e, tokens);
   s->scratch = true;
 }

@@ -35,15 +35,15 @@ static int use_memory(struct lls_engine *e, size_t *available, struct lls_error 
 int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_error *err)
 {
   const struct lls_engine_options *o = &e->options;
-  size_t total, available, least, unit = lls_unit_room(&e->pool_shape, false);
+  size_t total, available, least, unit = lls_unit_bytes(&e->pool_shape);
   int rc = e->device->ops->memory(e->device, &total, &available);
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
   uint32_t units = lls_engine_trial_units(e);
   e->pool_shape.device_units = units;
   /* the host tier may take device memory too */
-  e->pool_shape.host_units = o->pool.host_memory != 0;
-  e->pool_shape.scratch_units = (e->caps.forms & LLS_BIT_HIDDEN) ? 2 : 0;
+  e->pool_shape.host_units = o->pool.host_memory != 0 ? e->form_units[LLS_FORM_KV] : 0;
+  e->pool_shape.scratch_blocks = (e->caps.forms & LLS_BIT_HIDDEN) ? 1 : 0;
   rc = use_memory(e, &available, err);
   if (rc < 0)
     return lls_fail_at(err, rc, "a trial step of %u tokens", o->max_tokens);
@@ -53,7 +53,7 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
   *bytes = allowed > used ? allowed - used : 0;
   *bytes = *bytes < available ? *bytes : available;
   *bytes = lls_engine_without_scratch(e, *bytes);
-  least = 2 * (((size_t)o->max_tokens + o->block_tokens - 1) / o->block_tokens) * unit;
+  least = lls_engine_units_for(e, o->max_tokens) * unit;
   if (*bytes >= least)
     return 0;
   return lls_fail(

@@ -17,14 +17,9 @@
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)
 
-size_t lls_engine_units_for(const struct lls_engine *e, size_t tokens)
+static uint32_t units_in(const struct lls_engine *e, size_t bytes)
 {
-  return 2 * ((tokens + e->options.block_tokens - 1) / e->options.block_tokens);
-}
-
-static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
-{
-  size_t units = bytes / lls_unit_room(&e->pool_shape, host);
+  size_t units = bytes / lls_unit_bytes(&e->pool_shape);
   return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
 }
 
@@ -32,7 +27,7 @@ static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
 static uint32_t sequence_tokens(const struct lls_engine *e, char *why, size_t size)
 {
   const struct lls_engine_options *o = &e->options;
-  uint32_t context = e->caps.max_context, window = e->caps.window_tokens;
+  uint32_t context = e->caps.max_context, window = e->group.seen.window;
   size_t slides = (size_t)window + o->max_tokens + 2 * (size_t)o->block_tokens;
   if (o->gives_back && window > 0 && slides < context) {
     snprintf(why, size, "a window of %u, a step of %u and two blocks", window,
@@ -47,7 +42,7 @@ static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *
 {
   const struct lls_engine_options *o = &e->options;
   char why[96];
-  size_t total, available, unit = lls_unit_room(&e->pool_shape, false);
+  size_t total, available, unit = lls_unit_bytes(&e->pool_shape);
   int rc = e->device->ops->memory(e->device, &total, &available);
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
@@ -121,19 +116,18 @@ int lls_engine_make_pool(struct lls_engine *e, struct lls_error *err)
   int rc = choose_bytes(e, &bytes, err);
   if (rc < 0)
     return rc;
-  e->pool_shape.device_units = units_in(e, bytes, false);
-  e->pool_shape.host_units = units_in(e, lls_engine_host_bytes(e, bytes), true);
+  e->pool_shape.device_units = units_in(e, bytes);
+  e->pool_shape.host_units = units_in(e, lls_engine_host_bytes(e, bytes));
   rc = agree_on_units(e, err);
   if (rc < 0)
     return rc;
-  if (e->pool_shape.device_units < 2)
-    return lls_fail(
-        err, -EINVAL,
-        "a cache of %zu MiB does not hold one block of keys and one of values "
-        "(%zu MiB)",
-        MIB(bytes), MIB(2 * lls_unit_room(&e->pool_shape, false)));
+  if (e->pool_shape.device_units < e->form_units[LLS_FORM_KV])
+    return lls_fail(err, -EINVAL,
+                    "a cache of %zu KiB does not hold one block of keys and values "
+                    "(%zu KiB)",
+                    bytes / 1024, lls_form_bytes(&e->pool_shape, LLS_FORM_KV) / 1024);
   if (e->caps.forms & LLS_BIT_HIDDEN)
-    e->pool_shape.scratch_units = lls_engine_scratch_units(e);
+    e->pool_shape.scratch_blocks = lls_engine_scratch_blocks(e);
   rc = e->device->ops->pool_create(e->device, &e->pool_shape, &e->pool, err);
   if (rc < 0)
     return lls_fail_at(err, rc, "cache of %zu MiB", MIB(bytes));

@@ -44,14 +44,12 @@ int lls_table_cache_init(struct lls_engine *e)
     return 0;
   k->before = calloc(n, sizeof *k->before);
   k->now = calloc(n, sizeof *k->now);
-  k->tables = calloc(n, sizeof *k->tables);
   void *arena = NULL;
   int rc = e->device->ops->alloc(e->device, LLS_MEMORY_PINNED,
                                  LEAST_ROOM * sizeof *k->arena, &arena);
   k->arena = arena;
   k->room = LEAST_ROOM;
-  return rc == 0 && k->before != NULL && k->now != NULL && k->tables != NULL ? 0
-                                                                             : -ENOMEM;
+  return rc == 0 && k->before != NULL && k->now != NULL ? 0 : -ENOMEM;
 }
 
 void lls_table_cache_free(struct lls_engine *e)
@@ -61,7 +59,6 @@ void lls_table_cache_free(struct lls_engine *e)
     e->device->ops->release(e->device, LLS_MEMORY_PINNED, k->arena);
   free(k->before);
   free(k->now);
-  free(k->tables);
 }
 
 void lls_table_cache_forget(struct lls_engine *e)
@@ -136,10 +133,10 @@ static struct lls_table_cache_sequence *candidate(struct lls_table_cache *k,
   return free ? &k->before[k->next] : NULL;
 }
 
-void lls_table_cache_next(struct lls_engine *e, const struct lls_block_table *table)
+void lls_table_cache_next(struct lls_engine *e, const struct lls_group_list *list)
 {
   struct lls_table_cache *k = &e->table_cache;
-  const void *hint = table->form == LLS_FORM_HIDDEN ? table->x : table->k;
+  const void *hint = list->entries;
   LLS_CHECK(k->n_now < e->options.max_sequences);
   struct lls_table_cache_sequence *found = candidate(k, hint), *s = &k->now[k->n_now++];
   *s = (struct lls_table_cache_sequence){0};
@@ -187,18 +184,20 @@ static uint32_t unchanged(const struct lls_table_cache *k,
 }
 
 int lls_table_cache_put(struct lls_engine *e, enum lls_table_cache_which which,
-                        const struct lls_block_entry *list, uint32_t n, uint32_t context,
-                        uint32_t needed, struct lls_error *err)
+                        const struct lls_block_entry *list, uint32_t n,
+                        const struct lls_list_check *check, struct lls_error *err)
 {
   struct lls_table_cache *k = &e->table_cache;
   struct lls_table_cache_list *kept = &k->now[k->n_now - 1].lists[which];
   /* the check depends on context, so equal lists are checked too */
   bool again = e->pool_shape.int8 == LLS_INT8_ALL;
   k->live += kept->room;
-  if (!again && is_same(e, kept, list, n, needed))
+  if (!again && is_same(e, kept, list, n, check->needed))
     return 0;
   uint32_t same = unchanged(k, kept, list, n), block_tokens = e->pool_shape.block_tokens;
-  int rc = lls_engine_check_entries(e, list, again ? 0 : same, n, context, needed, err);
+  struct lls_list_check rest = *check;
+  rest.from = again ? 0 : same;
+  int rc = lls_engine_check_entries(e, list, n, &rest, err);
   if (rc == 0 && same == 0)
     rc = n <= kept->room ? 0 : move(e, kept, n, err);
   if (rc < 0)
@@ -220,26 +219,11 @@ int lls_table_cache_end(struct lls_engine *e, const struct lls_engine_batch *bat
                         struct lls_error *err)
 {
   struct lls_table_cache *k = &e->table_cache;
-  if (make_room(e, k->used + e->pool_shape.scratch_units) < 0)
+  if (make_room(e, k->used + e->pool_shape.scratch_blocks) < 0)
     return lls_fail(err, -ENOMEM, "no memory for lists of %u restored blocks",
-                    e->pool_shape.scratch_units);
+                    e->pool_shape.scratch_blocks);
   LLS_CHECK(k->n_now == batch->n_sequences && k->live <= k->used);
   k->scratch_at = k->used;
-  for (uint32_t i = 0; i < k->n_now; i++) {
-    const struct lls_table_cache_list *lists = k->now[i].lists;
-    const struct lls_block_table *given = batch->sequences[i].table;
-    /* the table has hidden form, so the kept K and V lists are out of date */
-    bool hidden = given->form == LLS_FORM_HIDDEN;
-    k->tables[i] = (struct lls_block_table){
-        .form = given->form,
-        .k_count = hidden ? 0 : given->k_count,
-        .v_count = hidden ? 0 : given->v_count,
-        .x_count = given->x_count,
-        .k = k->arena + lists[LLS_TABLE_K].first,
-        .v = k->arena + lists[LLS_TABLE_V].first,
-        .x = k->arena + lists[LLS_TABLE_X].first,
-    };
-  }
   struct lls_table_cache_sequence *now = k->before;
   k->before = k->now;
   k->now = now;
@@ -247,13 +231,23 @@ int lls_table_cache_end(struct lls_engine *e, const struct lls_engine_batch *bat
   return 0;
 }
 
+/* The kept copy of a list of the step; an empty list has none. */
+static void point_to(const struct lls_table_cache *k,
+                     const struct lls_table_cache_list *kept, struct lls_step_list *list)
+{
+  if (list->n == 0)
+    return;
+  list->entries = k->arena + kept->first;
+  list->tidy = kept->tidy;
+}
+
 void lls_table_cache_lay_out(const struct lls_table_cache *k, uint32_t i,
                              struct lls_step_sequence *s)
 {
   const struct lls_table_cache_list *lists = k->before[i].lists;
   LLS_CHECK(i < k->n_before);
-  s->table = &k->tables[i];
-  s->tidy = (lists[LLS_TABLE_K].tidy ? LLS_TIDY_K : 0) |
-            (lists[LLS_TABLE_V].tidy ? LLS_TIDY_V : 0) |
-            (lists[LLS_TABLE_X].tidy ? LLS_TIDY_X : 0);
+  bool hidden = s->kv.n == 0; /* then its X are the table's entries */
+  point_to(k, &lists[LLS_TABLE_ENTRIES], hidden ? &s->hidden : &s->kv);
+  if (!hidden)
+    point_to(k, &lists[LLS_TABLE_RESTORED], &s->hidden);
 }

@@ -15,9 +15,10 @@
 
 struct lls_engine;
 struct lls_engine_batch;
+struct lls_list_check;
 struct lls_step_sequence;
 
-enum lls_table_cache_which { LLS_TABLE_K, LLS_TABLE_V, LLS_TABLE_X, LLS_TABLE_LISTS };
+enum lls_table_cache_which { LLS_TABLE_ENTRIES, LLS_TABLE_RESTORED, LLS_TABLE_LISTS };
 
 struct lls_table_cache_list {
   uint32_t first, room; /* place of the list in the arena and its capacity, in entries */
@@ -43,8 +44,6 @@ struct lls_table_cache {
   uint32_t next; /* index in `before` of the next candidate */
   /* kept sequences that searches may still visit in this step */
   uint32_t looks;
-  /* (max_sequences) tables of the current step, in the arena */
-  struct lls_block_table *tables;
   /* offset of the step's lists of restored blocks, after `used` */
   size_t scratch_at;
 };
@@ -56,12 +55,12 @@ void lls_table_cache_free(struct lls_engine *);
 /* Takes a step's sequences in turn: begin, then for each sequence next and a put for
  * each of its lists, then end. */
 void lls_table_cache_begin(struct lls_engine *);
-void lls_table_cache_next(struct lls_engine *, const struct lls_block_table *);
+void lls_table_cache_next(struct lls_engine *, const struct lls_group_list *);
 /* Checks a list of the current sequence like lls_engine_check_entries and keeps a copy.
  */
 int lls_table_cache_put(struct lls_engine *, enum lls_table_cache_which,
-                        const struct lls_block_entry *list, uint32_t n, uint32_t context,
-                        uint32_t needed, struct lls_error *err);
+                        const struct lls_block_entry *list, uint32_t n,
+                        const struct lls_list_check *, struct lls_error *err);
 /* Ends the step's lists and makes room for its scratch lists. */
 int lls_table_cache_end(struct lls_engine *, const struct lls_engine_batch *,
                         struct lls_error *err);

@@ -70,11 +70,12 @@ int lls_cache_info(struct lls_instance *in, const struct lls_request *r,
                           found.cached_tokens, found.missing_tokens, found.shared_tokens);
 }
 
+/* An entry has one token or more. */
 static bool is_list(const struct lls_instance *in, const struct lls_block_entry *list,
                     uint32_t n)
 {
   uint32_t most = in->caps.max_context + lls_engine_pool_shape(in->engine)->block_tokens;
-  return n <= most && (n == 0 || list != NULL); /* an entry has one token or more */
+  return n <= most && (n == 0 || list != NULL);
 }
 
 int lls_cache_table(struct lls_instance *in, const struct lls_request *r,
@@ -84,17 +85,52 @@ int lls_cache_table(struct lls_instance *in, const struct lls_request *r,
   LLS_ON_STEP(in);
   int rc = LLS_CALL(&in->policies, cache, table, r, out);
   const struct lls_block_table found = *out;
-  if (rc == 0 && found.form <= LLS_FORM_HIDDEN && is_list(in, found.k, found.k_count) &&
-      is_list(in, found.v, found.v_count) && is_list(in, found.x, found.x_count))
-    return 0;
   *out = (struct lls_block_table){0};
   if (rc < 0)
     return rc;
-  return lls_cache_breach(in,
-                          "table of request %llu returns %d with form %u and lists of "
-                          "%u, %u and %u entries, of which one is too long or NULL",
-                          (unsigned long long)r->id, rc, found.form, found.k_count,
-                          found.v_count, found.x_count);
+  if (rc > 0 || found.n_groups != in->caps.n_groups || found.lists == NULL)
+    return lls_cache_breach(in,
+                            "table of request %llu returns %d with %u lists%s where "
+                            "there are %u groups",
+                            (unsigned long long)r->id, rc, found.n_groups,
+                            found.lists == NULL ? ", NULL," : "", in->caps.n_groups);
+  for (uint32_t i = 0; i < found.n_groups; i++) {
+    const struct lls_group_list *l = &found.lists[i];
+    if (!is_list(in, l->entries, l->n_entries) ||
+        !is_list(in, l->restored, l->n_restored))
+      return lls_cache_breach(in,
+                              "table of request %llu has lists of %u and %u entries, of "
+                              "which one is too long or NULL",
+                              (unsigned long long)r->id, l->n_entries, l->n_restored);
+  }
+  *out = found;
+  return 0;
+}
+
+int lls_cache_list(struct lls_instance *in, const struct lls_request *r,
+                   struct lls_group_list *out)
+{
+  struct lls_block_table table;
+  LLS_ON_STEP(in);
+  int rc = lls_cache_table(in, r, &table);
+  *out = rc == 0 ? table.lists[0] : (struct lls_group_list){0};
+  return rc;
+}
+
+bool lls_table_has_hidden(const struct lls_block_table *t)
+{
+  const struct lls_group_list *l = t->lists;
+  bool hidden = t->n_groups > 0 && l->n_entries > 0;
+  hidden = hidden && l->entries[0].form == LLS_FORM_HIDDEN;
+  return hidden || (t->n_groups > 0 && l->n_restored > 0);
+}
+
+void lls_cache_release(struct lls_instance *in, const struct lls_request *r,
+                       uint32_t flags)
+{
+  const struct lls_release how = {.size = sizeof how, .flags = flags};
+  LLS_ON_STEP(in);
+  LLS_CALL(&in->policies, cache, release, r, &how);
 }
 
 /* Most copies: each slot of both pools as source and as target, which is more than any

@@ -6,12 +6,14 @@
 #ifndef LLS_INSTANCE_CACHE_ANSWERS_H
 #define LLS_INSTANCE_CACHE_ANSWERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct lls_block_table;
 struct lls_cache_info;
 struct lls_capacity;
 struct lls_copy;
+struct lls_group_list;
 struct lls_instance;
 struct lls_request;
 
@@ -25,6 +27,13 @@ int lls_cache_info(struct lls_instance *, const struct lls_request *,
                    struct lls_cache_info *out);
 int lls_cache_table(struct lls_instance *, const struct lls_request *,
                     struct lls_block_table *out);
+/* The list of group 0. */
+int lls_cache_list(struct lls_instance *, const struct lls_request *,
+                   struct lls_group_list *out);
 int lls_cache_copies(struct lls_instance *, const struct lls_copy **list, uint32_t *n);
+/* True if the table has hidden states, to be read or restored. */
+bool lls_table_has_hidden(const struct lls_block_table *);
+void lls_cache_release(struct lls_instance *, const struct lls_request *,
+                       uint32_t flags); /* enum lls_release_flags */
 
 #endif

@@ -237,7 +237,7 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
     if (LLS_HAS(p, scheduler, on_finish))
       LLS_CALL(p, scheduler, on_finish, &live->view, reason);
   }
-  LLS_CALL(p, cache, release, &live->view, LLS_KEEP_PREFIX);
+  lls_cache_release(in, &live->view, LLS_KEEP_PREFIX);
 }
 
 /* Ends an offered request: the instance that has its blocks frees them. */
@@ -246,7 +246,7 @@ static void end_offer(struct lls_instance *in, struct lls_live *live)
   struct lls_migration *h = &in->migration;
   if (live->move.fetching)
     in->drop_fetch(in->fetches, live->move.ticket);
-  LLS_CALL(&in->policies, cache, release, &live->view, 0);
+  lls_cache_release(in, &live->view, 0);
   lls_request_list_remove(live->move.fetching ? &h->fetching : &h->incoming, &live->view);
   live->move.incoming = live->move.fetching = false;
   live->view.state = LLS_FINISHED;

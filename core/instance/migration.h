@@ -34,8 +34,8 @@ struct lls_offered_blocks {
   uint64_t transfer;      /* the cache manager's, if started */
   uint32_t target;        /* instance that it is offered to */
   bool to_host, started;
-  bool shifted;                  /* `blocks` is its place, not the earlier lists */
-  struct lls_block_table blocks; /* the table's lists are in `entries` */
+  bool shifted;                 /* `blocks` is its place, not the earlier lists */
+  struct lls_group_list blocks; /* its list is in entries; none: it cannot be copied */
 };
 
 /* Requests between two instances; migrate.c, offered.c. */

@@ -49,10 +49,9 @@ struct lls_move {
   uint32_t to;      /* instance that it is offered to */
   bool late;        /* some blocks are INT8: it is offered after the step */
   uint32_t cached_tokens;
-  uint32_t units;   /* device units that it held when it was offered */
-  uint32_t refusal; /* LLS_MAIL_RETURN: why the offer was refused, enum lls_refusal */
-  /* the blocks at the source; the table's lists are in `entries` */
-  struct lls_block_table blocks;
+  uint32_t units;                  /* device units that it held when it was offered */
+  uint32_t refusal;                /* of a return: enum lls_refusal */
+  struct lls_group_list blocks;    /* at the source; its list is in entries */
   struct lls_block_entry *entries; /* (max_entries) in the request's allocation */
   uint32_t max_entries;            /* 0: there is only one instance */
 };

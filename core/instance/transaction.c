@@ -72,7 +72,9 @@ uint32_t lls_transaction_prefix(struct lls_instance *in, struct lls_live *live, 
       !in->caps.chunked_prefill)
     return 0;
   uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
-  uint32_t found = LLS_CALL(p, cache, prefix, &live->view, take);
+  struct lls_prefix prefix = {.size = sizeof prefix};
+  int rc = LLS_CALL(p, cache, prefix, &live->view, take, &prefix);
+  uint32_t found = rc == 0 ? prefix.tokens : 0;
   if (found < lls_request_length(&live->view)) /* the last token is always computed */
     return found;
   if (take)

@@ -44,11 +44,11 @@ const struct lls_vtable_rules lls_scheduler_rules = {
 #define CACHE_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_cache_vtable, A, B)
 
 static const struct lls_callback cache_required[] = {
-    CACHE(create),        CACHE(destroy), CACHE(capacity), CACHE(need),
-    CACHE(begin),         CACHE(mark),    CACHE(rollback), CACHE(commit),
-    CACHE(reserve),       CACHE(preempt), CACHE(admit),    CACHE(release),
-    CACHE(info),          CACHE(table),   CACHE(copies),   CACHE(computed),
-    CACHE(preempt_modes), CACHE(audit),
+    CACHE(caps),     CACHE(create),        CACHE(destroy), CACHE(capacity),
+    CACHE(need),     CACHE(begin),         CACHE(mark),    CACHE(rollback),
+    CACHE(commit),   CACHE(reserve),       CACHE(preempt), CACHE(admit),
+    CACHE(release),  CACHE(info),          CACHE(table),   CACHE(copies),
+    CACHE(computed), CACHE(preempt_modes), CACHE(audit),
 };
 
 /* A manager that starts transfers must handle their end; one that moves to the host

@@ -42,6 +42,18 @@ struct lls_plugin_module {
   struct lls_image image;
 };
 
+/* Does the manager keep groups of that enum lls_group_kind by their rule? */
+static inline bool lls_cache_keeps(const struct lls_cache_vtable *cache, uint32_t kind)
+{
+  return (cache->caps->kinds >> kind & 1) != 0;
+}
+
+/* Does it make blocks in that enum lls_form? */
+static inline bool lls_cache_makes(const struct lls_cache_vtable *cache, uint32_t form)
+{
+  return (cache->caps->forms >> form & 1) != 0;
+}
+
 #define LLS_PLUGIN_ID_MAX 32 /* characters of an id */
 #define LLS_KIND_ANY      0  /* for opening by path: any kind */
 

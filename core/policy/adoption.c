@@ -67,13 +67,12 @@ static void start_again(struct lls_instance *in, struct lls_live *live)
 
 static bool knows(struct lls_instance *in, const struct lls_live *live)
 {
-  struct lls_policies *p = &in->policies;
   struct lls_cache_info info;
   if (lls_cache_info(in, &live->view, &info) < 0)
     return false;
   if (info.cached_tokens == live->view.cached_tokens)
     return true;
-  LLS_CALL(p, cache, release, &live->view, 0);
+  lls_cache_release(in, &live->view, 0);
   return false;
 }
 
@@ -115,10 +114,9 @@ static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
  * requests could wait for that memory forever. */
 static bool drop_partial(struct lls_instance *in, struct lls_live *live)
 {
-  struct lls_policies *p = &in->policies;
   if (live->view.residency != LLS_RESIDENT_PARTIAL || in->adoption.scheduler.imported)
     return true;
-  LLS_CALL(p, cache, release, &live->view, 0);
+  lls_cache_release(in, &live->view, 0);
   return admit_again(in, live);
 }
 

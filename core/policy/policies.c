@@ -40,8 +40,8 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
       .unit_bytes = lls_unit_bytes(pool),
       .device_units = pool->device_units,
       .host_units = pool->host_units,
-      .x_units = in->caps.forms & LLS_BIT_HIDDEN ? 1 : 0,
-      .int8 = pool->int8,
+      .device_form = lls_pool_has_int8(pool, false) ? LLS_FORM_INT8 : LLS_FORM_NONE,
+      .host_form = lls_pool_has_int8(pool, true) ? LLS_FORM_INT8 : LLS_FORM_NONE,
   };
 }
 

@@ -59,8 +59,8 @@ void lls_decision_write_header(const struct lls_loop_policies *p,
                   " engine.max_step_tokens=%u engine.max_sequences=%u"
                   " engine.max_context=%u engine.seed=%" PRIu64 "\n",
                   pool->block_tokens, pool->element == LLS_F32 ? "f32" : "bf16",
-                  pool->device_units * lls_unit_room(pool, false),
-                  pool->host_units * lls_unit_room(pool, true), max_requests,
+                  pool->device_units * lls_unit_bytes(pool),
+                  pool->host_units * lls_unit_bytes(pool), max_requests,
                   caps->max_step_tokens, caps->max_sequences, caps->max_context, seed);
 }
 

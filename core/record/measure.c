@@ -25,19 +25,21 @@ enum { LENGTHS = 10 };
 
 struct probe {
   struct lls_instance *in;
-  struct lls_block_entry *k, *v;
+  struct lls_block_entry *entries;
   uint32_t block_tokens;
   int64_t spent_ns;
   struct lls_measured measured;
 };
 
-static void lay(const struct probe *p, struct lls_block_entry *list, uint32_t blocks,
-                uint32_t first_unit, uint32_t step)
+/* Lists blocks from the pool's begin on. */
+static void lay(const struct probe *p, uint32_t blocks, uint32_t form)
 {
+  uint32_t units = lls_form_units(lls_engine_pool_shape(p->in->engine), form);
   for (uint32_t i = 0; i < blocks; i++)
-    list[i] = (struct lls_block_entry){.block = first_unit + step * i,
-                                       .first_token = i * p->block_tokens,
-                                       .count = (uint16_t)p->block_tokens};
+    p->entries[i] = (struct lls_block_entry){.block = units * i,
+                                             .first_token = i * p->block_tokens,
+                                             .count = (uint16_t)p->block_tokens,
+                                             .form = (uint8_t)form};
 }
 
 static void tell(struct lls_instance *in, const struct lls_measured_step *m)
@@ -55,17 +57,9 @@ static int step(struct probe *p, uint32_t context, uint32_t form, struct lls_err
   static const int32_t token = 0;
   uint32_t blocks = context / p->block_tokens + 1;
   bool hidden = form == LLS_FORM_HIDDEN;
-  lay(p, p->k, blocks, 0, hidden ? 1 : 2);
-  lay(p, p->v, blocks, 1, 2);
-  struct lls_block_table table = {.form = form};
-  if (hidden) {
-    table.x_count = blocks;
-    table.x = p->k;
-  } else {
-    table.k_count = table.v_count = blocks;
-    table.k = p->k;
-    table.v = p->v;
-  }
+  lay(p, blocks, form);
+  const struct lls_group_list list = {.entries = p->entries, .n_entries = blocks};
+  const struct lls_block_table table = {.n_groups = 1, .lists = &list};
   struct lls_engine_sequence sequence = {
       .tokens = &token, .n_tokens = 1, .context = context, .table = &table};
   const struct lls_engine_batch batch = {.n_sequences = 1, .sequences = &sequence};
@@ -97,16 +91,14 @@ static int steps(struct probe *p, uint32_t longest, struct lls_error *err)
 static int measure(struct probe *p, struct lls_error *err)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(p->in->engine);
-  uint32_t room = pool->device_units / 2 * pool->block_tokens;
+  uint32_t room = (uint32_t)lls_pool_tokens(pool, pool->device_units);
   uint32_t longest = p->in->caps.max_context < room ? p->in->caps.max_context : room;
   uint32_t blocks = longest / p->block_tokens + 1;
   if (longest < 2)
     return 0;
-  p->k = calloc(blocks, sizeof *p->k);
-  p->v = calloc(blocks, sizeof *p->v);
-  int rc = p->k != NULL && p->v != NULL ? steps(p, longest - 1, err) : -ENOMEM;
-  free(p->k);
-  free(p->v);
+  p->entries = calloc(blocks, sizeof *p->entries);
+  int rc = p->entries != NULL ? steps(p, longest - 1, err) : -ENOMEM;
+  free(p->entries);
   return rc < 0 ? lls_fail_at(err, rc, "measuring hidden form") : 0;
 }
 

@@ -20,7 +20,7 @@ struct head {
   uint32_t n, unused;
 };
 
-static const char magic[24] = "llmserve kept prompts 2";
+static const char magic[24] = "llmserve kept prompts 3";
 
 struct link {
   uint32_t parent, unused;
@@ -29,7 +29,7 @@ struct link {
 
 uint64_t lls_persistent_block_bytes(const struct lls_persistent_shape *s)
 {
-  return sizeof(struct link) + 2 * s->unit_bytes;
+  return sizeof(struct link) + s->block_bytes;
 }
 
 /* Detects a damaged file, not a forged one: a user who can write the state folder can
@@ -62,8 +62,8 @@ static uint64_t sum_of(const struct lls_persistent_file *f,
   uint64_t sum = add_to_sum(0, f->map, sizeof(struct head));
   for (uint32_t i = 0; i < f->n; i++, at += sizeof(struct link))
     sum = add_to_sum(sum, at, sizeof(struct link));
-  for (uint64_t i = 0; i < 2 * (uint64_t)f->n; i++, at += s->unit_bytes)
-    sum = add_to_sum(sum, at, s->unit_bytes);
+  for (uint32_t i = 0; i < f->n; i++, at += s->block_bytes)
+    sum = add_to_sum(sum, at, s->block_bytes);
   return sum;
 }
 
@@ -97,9 +97,10 @@ static int list_blocks(struct lls_persistent_file *f, struct lls_error *err)
     return lls_fail(err, -ENOMEM, "out of memory");
   for (uint32_t i = 0; i < f->n; i++, at += sizeof(struct link)) {
     const struct link *link = (const struct link *)at;
-    f->blocks[i] = (struct lls_kept_block){.parent = link->parent, .key = link->key};
+    f->blocks[i] = (struct lls_kept_block){
+        .parent = link->parent, .form = LLS_FORM_KV, .key = link->key};
   }
-  f->units = at;
+  f->contents = at;
   return 0;
 }
 
@@ -151,9 +152,9 @@ static int put_all(struct writer *w, const struct lls_persistent_shape *s,
     struct link link = {.parent = blocks[i].parent, .key = blocks[i].key};
     put(w, &link, sizeof link);
   }
-  for (uint32_t i = 0; i < 2 * n && rc == 0; i++) {
-    rc = read(context, i % 2 == 0 ? blocks[i / 2].k_unit : blocks[i / 2].v_unit, room);
-    put(w, room, s->unit_bytes);
+  for (uint32_t i = 0; i < n && rc == 0; i++) {
+    rc = read(context, blocks[i].unit, room);
+    put(w, room, s->block_bytes);
   }
   fwrite(&w->sum, sizeof w->sum, 1, w->file);
   return rc < 0 ? rc : ferror(w->file) ? -EIO : 0;
@@ -168,7 +169,7 @@ static FILE *create(const char *path)
 
 int lls_persistent_file_write(const char *path, const struct lls_persistent_shape *shape,
                               const struct lls_kept_block *blocks, uint32_t n,
-                              int (*read)(void *context, uint32_t unit, void *to),
+                              int (*read)(void *context, uint32_t block, void *to),
                               void *context, struct lls_error *err)
 {
   char new[PATH_MAX];
@@ -177,7 +178,7 @@ int lls_persistent_file_write(const char *path, const struct lls_persistent_shap
   struct writer w = {.file = create(new)};
   if (w.file == NULL)
     return lls_fail(err, -errno, "%s: cannot write: %s", new, strerror(errno));
-  unsigned char *room = malloc((size_t)shape->unit_bytes);
+  unsigned char *room = malloc((size_t)shape->block_bytes);
   int rc = room != NULL ? put_all(&w, shape, blocks, n, read, context, room) : -ENOMEM;
   free(room);
   if (fclose(w.file) != 0 && rc == 0)

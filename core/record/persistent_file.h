@@ -24,8 +24,8 @@
 struct lls_persistent_shape {
   char identity[LLS_PERSISTENT_IDENTITY]; /* names model, device, settings */
   uint32_t block_tokens;
-  uint32_t unused; /* 0: shapes are compared as bytes */
-  uint64_t unit_bytes;
+  uint32_t unused;      /* 0: shapes are compared as bytes */
+  uint64_t block_bytes; /* in the pool */
 };
 
 /* Returns the bytes that a block takes in the file. */
@@ -35,8 +35,8 @@ struct lls_persistent_file {
   unsigned char *map;
   size_t bytes;
   uint32_t n;
-  struct lls_kept_block *blocks; /* (n) without unit numbers */
-  const unsigned char *units;    /* (n, 2, unit_bytes) */
+  struct lls_kept_block *blocks; /* (n) without units */
+  const unsigned char *contents; /* (n, block_bytes) */
 };
 
 /* Returns 0; -ENOENT: no such file; -ESTALE: written with another identity; -EINVAL:
@@ -45,10 +45,10 @@ int lls_persistent_file_open(const char *path, const struct lls_persistent_shape
                              struct lls_persistent_file *out, struct lls_error *err);
 void lls_persistent_file_close(struct lls_persistent_file *);
 
-/* Replaces the file as a whole. `read` copies a unit of the pool to memory. */
+/* Replaces the file as a whole. `read` copies a block of the pool to memory. */
 int lls_persistent_file_write(const char *path, const struct lls_persistent_shape *,
                               const struct lls_kept_block *, uint32_t n,
-                              int (*read)(void *context, uint32_t unit, void *to),
+                              int (*read)(void *context, uint32_t block, void *to),
                               void *context, struct lls_error *err);
 
 #endif

@@ -78,7 +78,7 @@ static struct lls_persistent_shape shape_of(const struct lls_instance *in)
   struct lls_engine_fingerprint id;
   memset(&s, 0, sizeof s); /* shapes are compared as bytes */
   s.block_tokens = pool->block_tokens;
-  s.unit_bytes = lls_unit_bytes(pool);
+  s.block_bytes = lls_form_bytes(pool, LLS_FORM_KV);
   lls_engine_take_fingerprint(in->engine, &id);
   snprintf(s.identity, sizeof s.identity, "%s; %s; %s; %s; %016" PRIx64, PACKAGE_VERSION,
            id.device, id.model, id.engine, weights_number(in->model_folder));
@@ -93,7 +93,7 @@ static const char *why_none(const struct lls_instance *in)
   const struct lls_cache_vtable *cache = &in->policies.cache.module->cache;
   if (cache->kept == NULL)
     return "this cache manager keeps none (paged does)";
-  if (!lls_engine_reads_units(in->engine))
+  if (!lls_engine_reads_blocks(in->engine))
     return "they cannot be read from this device, or are divided among ranks";
   return in->model_folder == NULL ? "the model has no folder" : NULL;
 }
@@ -109,17 +109,14 @@ static bool path_of(const struct lls_instance *in, char path[PATH_MAX])
 /* ---- reading ----------------------------------------------------------------------- */
 
 static int fill(struct lls_instance *in, const struct lls_persistent_file *f, size_t n,
-                uint64_t unit_bytes, struct lls_error *err)
+                uint64_t block_bytes, struct lls_error *err)
 {
-  const unsigned char *at = f->units;
+  const unsigned char *at = f->contents;
   int rc = 0;
-  for (size_t i = 0; i < n && rc == 0; i++, at += 2 * unit_bytes) {
-    rc = lls_engine_write_unit(in->engine, f->blocks[i].k_unit, at);
-    if (rc == 0)
-      rc = lls_engine_write_unit(in->engine, f->blocks[i].v_unit, at + unit_bytes);
-  }
+  for (size_t i = 0; i < n && rc == 0; i++, at += block_bytes)
+    rc = lls_engine_write_block(in->engine, f->blocks[i].unit, at);
   return rc == 0 ? 0
-                 : lls_fail(err, rc, "%s: adopt names a unit that the pool has not",
+                 : lls_fail(err, rc, "%s: adopt names a block that the pool has not",
                             in->policies.cache.host->name);
 }
 
@@ -132,7 +129,7 @@ static int take(struct lls_instance *in, const char *path, struct lls_persistent
                     in->policies.cache.host->name);
   lls_log(in->log, LLS_LOG_INFO, "cache", "%zu tokens of kept prompts are taken from %s",
           n * s->block_tokens, path);
-  return fill(in, f, n, s->unit_bytes, err);
+  return fill(in, f, n, s->block_bytes, err);
 }
 
 int lls_persistent_prompts_read(struct lls_instance *in, struct lls_error *err)
@@ -161,9 +158,9 @@ int lls_persistent_prompts_read(struct lls_instance *in, struct lls_error *err)
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-static int read_unit(void *context, uint32_t unit, void *to)
+static int read_block(void *context, uint32_t block, void *to)
 {
-  return lls_engine_read_unit(((struct lls_instance *)context)->engine, unit, to);
+  return lls_engine_read_block(((struct lls_instance *)context)->engine, block, to);
 }
 
 static void write_blocks(struct lls_instance *in, const char *path,
@@ -172,7 +169,7 @@ static void write_blocks(struct lls_instance *in, const char *path,
 {
   struct lls_error why = {0};
   int rc =
-      lls_persistent_file_write(path, shape, blocks, (uint32_t)n, read_unit, in, &why);
+      lls_persistent_file_write(path, shape, blocks, (uint32_t)n, read_block, in, &why);
   if (rc < 0)
     lls_log(in->log, LLS_LOG_WARNING, "cache", "%s; prompts are not kept",
             lls_error_text(&why, rc));
@@ -181,13 +178,14 @@ static void write_blocks(struct lls_instance *in, const char *path,
             n * shape->block_tokens, path);
 }
 
-/* Returns true if each block follows its parent and has units of the pool. */
+/* Returns true if each block follows its parent and lies in the pool, in KV form. */
 static bool are_kept(struct lls_instance *in, const struct lls_kept_block *blocks,
                      size_t n, size_t max)
 {
-  uint32_t units = lls_engine_pool_shape(in->engine)->device_units;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   size_t i = 0;
-  while (i < n && n <= max && blocks[i].k_unit < units && blocks[i].v_unit < units &&
+  while (i < n && n <= max && blocks[i].group == 0 && blocks[i].form == LLS_FORM_KV &&
+         lls_block_fits(pool, false, LLS_FORM_KV, blocks[i].unit) &&
          (blocks[i].parent == LLS_NO_BLOCK || blocks[i].parent < i))
     i++;
   if (i < n)
@@ -205,8 +203,9 @@ void lls_persistent_prompts_write(struct lls_instance *in)
     return;
   const struct lls_persistent_shape shape = shape_of(in);
   uint64_t most = in->prompts_bytes / lls_persistent_block_bytes(&shape);
-  uint32_t units = lls_engine_pool_shape(in->engine)->device_units;
-  size_t max = most < units / 2 ? (size_t)most : units / 2;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  size_t in_pool = pool->device_units / lls_form_units(pool, LLS_FORM_KV);
+  size_t max = most < in_pool ? (size_t)most : in_pool;
   struct lls_kept_block *blocks = calloc(max + 1, sizeof *blocks);
   size_t n = blocks != NULL ? LLS_CALL(&in->policies, cache, kept, blocks, max) : 0;
   if (n > 0 && are_kept(in, blocks, n, max))

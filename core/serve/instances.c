@@ -77,8 +77,9 @@ static void log_windows(struct server *s)
     lls_log(&s->log, LLS_LOG_INFO, "engine",
             "every layer has a window of at most %u tokens: cache %s %s", window,
             cache->descriptor->id,
-            cache->cache.gives_back ? "gives back the blocks before it"
-                                    : "keeps the blocks before it all the same");
+            lls_cache_keeps(&cache->cache, LLS_GROUP_WINDOW)
+                ? "gives back the blocks before it"
+                : "keeps the blocks before it all the same");
   else if (n > 0)
     lls_log(&s->log, LLS_LOG_INFO, "engine",
             "%u of %u layers have a window and the others attend to all tokens: no block "
@@ -112,19 +113,20 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   const struct lls_pool_shape *pool = lls_engine_pool_shape(s->engines[i]);
   char before[32];
   lls_log(&s->log, LLS_LOG_INFO, "engine",
-          "%s%sweights %zu MiB, cache for %zu tokens in %zu MiB (%u units of %u tokens), "
+          "%s%sweights %zu MiB, cache for %zu tokens in %zu MiB (%u units, blocks of %u "
+          "tokens), "
           "context %u; cache size: %s",
           prefix(s, i, before), s->ranks != NULL ? "of each rank: " : "",
           lls_engine_weight_bytes(s->engines[i]) >> 20,
-          (size_t)pool->device_units / 2 * pool->block_tokens,
-          (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
+          lls_pool_tokens(pool, pool->device_units),
+          (pool->device_units * lls_unit_bytes(pool)) >> 20, pool->device_units,
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context,
           lls_engine_pool_reason(s->engines[i]));
   if (pool->host_units > 0)
     lls_log(&s->log, LLS_LOG_INFO, "engine",
             "%shost memory for %zu tokens in %zu MiB: %s", prefix(s, i, before),
-            (size_t)pool->host_units / 2 * pool->block_tokens,
-            (pool->host_units * lls_unit_room(pool, true)) >> 20,
+            lls_pool_tokens(pool, pool->host_units),
+            (pool->host_units * lls_unit_bytes(pool)) >> 20,
             lls_engine_host_reason(s->engines[i]));
   char line[256];
   const struct lls_device_ops *ops = s->devices[i]->ops;

@@ -43,21 +43,21 @@ int server_load_template(struct server *s, struct lls_error *err)
 }
 
 /*
- * A block takes two units, one of K and one of V. A full block in int8 takes one, but a
- * step writes blocks in the pool's own type, and a unit more is needed to convert the
- * first block to int8: with S blocks in a step, n blocks fit where (n - S) + 2 S + 1
- * units do. A step may end within a block, so S counts one more.
+ * A step writes blocks in the pool's own type. Where full blocks become int8, all but
+ * those of a step are, and one more in the pool's own type is there to convert from: a
+ * step may end within a block, so its blocks are one more than its tokens fill.
  */
 static size_t blocks_in_pool(const struct lls_config *c, const struct lls_engine *engine)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
-  size_t units = pool->device_units, whole = units / 2;
-  size_t step = lls_engine_caps(engine)->max_step_tokens / pool->block_tokens + 2;
-  bool int8 = c->policies.cache.module->cache.makes_int8;
-  if (!int8 || c->cache.pool.int8 != LLS_INT8_ALL)
-    return whole;
-  whole = (units - 1) / 2;
-  return units > step + 1 && units - step - 1 > whole ? units - step - 1 : whole;
+  size_t wide = lls_form_units(pool, LLS_FORM_KV), units = pool->device_units;
+  size_t step = lls_engine_caps(engine)->max_step_tokens / pool->block_tokens + 3;
+  if (c->cache.pool.int8 != LLS_INT8_ALL ||
+      !lls_cache_makes(&c->policies.cache.module->cache, LLS_FORM_INT8))
+    return units / wide;
+  size_t narrow = lls_form_units(pool, LLS_FORM_INT8), rest = step * wide;
+  size_t blocks = units > rest ? step - 1 + (units - rest) / narrow : 0;
+  return blocks > units / wide ? blocks : units / wide;
 }
 
 /* Returns the tokens that the cache holds at once, in int8 if the cache manager uses
@@ -69,9 +69,10 @@ static size_t cache_tokens(const struct lls_config *c, const struct lls_engine *
   const struct lls_engine_caps *caps = lls_engine_caps(engine);
   const struct lls_cache_vtable *cache = &c->policies.cache.module->cache;
   size_t tokens = blocks_in_pool(c, engine) * pool->block_tokens;
-  size_t slides = (size_t)caps->window_tokens + caps->max_step_tokens;
+  uint32_t window = caps->groups[0]->window;
+  size_t slides = (size_t)window + caps->max_step_tokens;
   bool smaller_forms = cache->forms != NULL && (caps->forms & LLS_BIT_HIDDEN) != 0;
-  bool gives_back = cache->gives_back && caps->window_tokens > 0 &&
+  bool gives_back = lls_cache_keeps(cache, LLS_GROUP_WINDOW) && window > 0 &&
                     slides + 2 * (size_t)pool->block_tokens <= tokens;
   return smaller_forms || gives_back ? SIZE_MAX : tokens;
 }
@@ -154,12 +155,11 @@ static void warn_of_int8(const struct lls_config *c, server_say say, void *conte
 {
   const struct lls_plugin_module *cache = c->policies.cache.module;
   struct lls_error text;
-  if (c->cache.pool.int8 == LLS_INT8_OFF || cache->cache.makes_int8)
+  if (c->cache.pool.int8 == LLS_INT8_OFF || lls_cache_makes(&cache->cache, LLS_FORM_INT8))
     return;
   lls_config_fail(
       c, &text, 0, "cache", "int8",
-      "cache %s makes no block int8: the pool has room for scales that nothing "
-      "uses; set [plugins] cache = tiered, or omit the key",
+      "cache %s makes no block int8: set [plugins] cache = tiered, or omit the key",
       cache->descriptor->id);
   say(context, text.text);
 }

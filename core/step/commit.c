@@ -9,6 +9,7 @@
 #include "core/cost/cost.h"
 #include "core/cost/samples.h"
 #include "core/engine/batch.h"
+#include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
 #include "core/instance/lists.h"
@@ -122,12 +123,13 @@ static void book(struct lls_instance *in, uint32_t i,
   live->n_scored += in->batch.sequences[i].n_scores;
   if (live->pooling != LLS_POOLING_NONE)
     note_pooled(live);
+  bool hidden = lls_table_has_hidden(in->batch.sequences[i].table);
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
   uint32_t emitted = token != NULL ? append(in, live, token, now_ns) : 0;
   if (emitted > 0)
     lls_lifecycle_set_state(in, live, LLS_DECODING);
   /* a decode changes nothing but lengths, unless it went from hidden to KV form */
-  if (!live->was_decoding || in->batch.sequences[i].table->x_count > 0)
+  if (!live->was_decoding || hidden)
     lls_lifecycle_refresh(in, live);
   in->batch.results[i] = (struct lls_step_result){
       .request = v, .tokens = live->run_tokens, .emitted = emitted};
@@ -163,7 +165,7 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
   uint64_t hidden_tokens = 0;
   for (uint32_t i = 0; i < b->n; i++) {
     const struct lls_engine_sequence *s = &b->sequences[i];
-    if (s->table->x_count > 0)
+    if (lls_table_has_hidden(s->table))
       hidden_tokens += s->context;
     if (s->n_tokens == 1 && s->context > 0)
       b->decode_context[n_decodes++] = s->context;

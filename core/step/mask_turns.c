@@ -34,7 +34,7 @@ static bool may_postpone(const struct lls_instance *in, const struct lls_live *l
 static bool is_restored(struct lls_instance *in, const struct lls_live *live)
 {
   struct lls_block_table table;
-  return lls_cache_table(in, &live->view, &table) == 0 && table.x_count > 0;
+  return lls_cache_table(in, &live->view, &table) == 0 && lls_table_has_hidden(&table);
 }
 
 bool lls_masks_hold(struct lls_instance *in, struct lls_live *live)

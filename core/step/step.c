@@ -139,8 +139,8 @@ static bool any_swaps(const struct lls_copy *copies, uint32_t n)
  * blocks. */
 static uint32_t given_back(const struct lls_instance *in, const struct lls_request *v)
 {
-  bool gives_back = in->policies.cache.module->cache.gives_back;
-  return gives_back ? lls_window_begin(v->cached_tokens, in->caps.window_tokens) : 0;
+  bool gives_back = lls_cache_keeps(&in->policies.cache.module->cache, LLS_GROUP_WINDOW);
+  return gives_back ? lls_group_begin(in->caps.groups[0], v->cached_tokens) : 0;
 }
 
 /* Walks the requests that hold cache: some hundred, against a step of milliseconds. */

@@ -2,11 +2,18 @@
 /*
  * Cache managers: where each sequence's cached state is stored.
  *
- * The pool of a device is cut into equal *unit blocks*. A unit holds one kind of vector
- * (K, V or X) of block_tokens consecutive tokens of one sequence, in every layer. So n
- * tokens in KV form take 2 * ceil(n / block_tokens) units: a K list and a V list; in
- * hidden form an X list of x_units units per block. The manager decides which unit,
- * which direction, which tier and when to copy; it never accesses the memory itself.
+ *     model's layers --> groups (data)       manager (a plugin)          kernels
+ *     all of them        group 0 FULL        list: 2u 2u 2u 2u ... 2u    base + unit x
+ *                          KV: 2 units                                   unit_bytes
+ *
+ *     pool: one array of equal units, u      |u|u|u|u|u|u|u|u|u| ... |
+ *
+ * The pool of a device is an array of equal *units*. A *block* is what a group of layers
+ * keeps of block_tokens consecutive tokens of one sequence, in one form: block_units
+ * consecutive units, as host->engine->groups says for that form. So n tokens take
+ * ceil(n / block_tokens) blocks of each group, and a sequence has a list of blocks for
+ * each group. The manager decides which units, which direction, which form, which tier
+ * and when to copy; it never touches the memory itself.
  *
  * One step, as the core drives it [step]:
  *
@@ -23,11 +30,10 @@
  *
  * Outside of the transaction: admit at arrival, release when a request ends.
  *
- * If every layer has a sliding window (host->engine->window_tokens), later steps do not
- * read blocks whose tokens are all before lls_window_begin. A manager may free these
- * blocks, in computed or later, and omit them from the front of its tables; it still
- * counts their tokens as cached. It may also keep everything. The core refuses a table
- * that begins too late, like one with a gap.
+ * Blocks of a group of which all tokens are before lls_group_begin are read by no later
+ * step. A manager may take them back, in computed or later, and leave them out of the
+ * front of its tables; it still counts their tokens as cached. It may as well keep
+ * everything. A table that begins too late is refused by the core, as one that has a gap.
  *
  * Hand-over between instances uses the same callbacks. On the target instance, memory
  * is reserved for the tokens cached on the source (the cached_tokens of the request's
@@ -54,21 +60,42 @@
 extern "C" {
 #endif
 
-/* Where INT8 blocks are allowed: [cache] int8. */
-enum lls_int8 {
-  LLS_INT8_OFF,
-  LLS_INT8_SWAPPED, /* only on the host */
-  LLS_INT8_ALL,     /* on the device, too */
-};
-
 /* The pool a manager is made for. */
 struct lls_cache_geometry {
   uint32_t size;
-  uint32_t block_tokens; /* slots of a unit block */
+  uint32_t block_tokens; /* slots of a block */
   uint64_t unit_bytes;
   uint32_t device_units, host_units;
-  uint32_t x_units; /* units of one block of X; 0 = the engine has no hidden form */
-  uint32_t int8;    /* enum lls_int8 */
+  /* The forms that full blocks of group 0 are to take in a tier; NONE: that in which
+   * steps compute. [cache] int8. */
+  uint32_t device_form, host_form;
+  /* version 1 ends here */
+};
+
+/* A manager's abilities, read before create. */
+struct lls_cache_caps {
+  uint32_t size;
+  /* 1u << enum lls_group_kind: groups that it keeps by their rule. A manager that does
+   * not give back what leaves a window leaves WINDOW out: then it is not shown such a
+   * group, or keeps all of it; and no request is longer than the pool. */
+  uint32_t kinds;
+  /* 1u << enum lls_form: of a form that the geometry asks for and that is left out it
+   * makes none, and the core says so. */
+  uint32_t forms;
+  /* version 1 ends here */
+};
+
+/* The tokens of a waiting request that it need not compute, since others have them. */
+struct lls_prefix {
+  uint32_t size;
+  uint32_t tokens; /* 0: nothing */
+  /* version 1 ends here */
+};
+
+/* How a request leaves. */
+struct lls_release {
+  uint32_t size;
+  uint32_t flags; /* enum lls_release_flags */
   /* version 1 ends here */
 };
 
@@ -183,11 +210,11 @@ struct lls_cache_service {
  * manager can take them over. An import from another manager takes the sequences that
  * it can represent in place; all others are prefilled again.
  *
- * The section: a struct lls_holdings; then for each sequence a struct lls_holding and
- * the numbers of its K, V and X units, uint32_t each. Neither struct ever grows:
- * another layout has another version.
+ * The section: a struct lls_holdings, then for each sequence a struct lls_holding, and
+ * for each of its lists a struct lls_held_list and the first units of its blocks,
+ * uint32_t each. None of the structs ever grows: another layout has another version.
  */
-#define LLS_STATE_HOLDINGS 0x80000001u
+#define LLS_STATE_HOLDINGS 0x80000002u
 
 struct lls_holdings { /* a larger one gets a new number: the struct never grows */
   uint64_t bytes; /* size of the section, including this struct; the manager's own state
@@ -198,18 +225,24 @@ struct lls_holdings { /* a larger one gets a new number: the struct never grows 
 
 struct lls_holding { /* an array element: it never grows */
   uint64_t request;
-  uint32_t slot, form, cached_tokens;
-  uint32_t kv_count; /* K units, and as many V units */
-  uint32_t x_count;
+  uint32_t slot, cached_tokens;
+  uint32_t n_lists;
   uint32_t reserved;
 };
 
+/* Whole blocks from the left, in token order. Of two lists of one group the HIDDEN one
+ * has the blocks that the other's are restored from. */
+struct lls_held_list { /* in arrays: it never grows */
+  uint32_t group, form;
+  uint32_t first_token, n_blocks;
+};
+
 /* A full block of a prefix that no request holds. */
-struct lls_kept_block { /* an array element: it never grows */
-  uint32_t parent;      /* index, in the same array, of the preceding block;
-                         * LLS_NO_BLOCK: the block is the first of a prompt */
-  uint32_t k_unit, v_unit;
-  uint32_t reserved;
+struct lls_kept_block { /* in arrays: it never grows */
+  uint32_t parent;      /* index, in the same array, of the block before it; LLS_NO_BLOCK:
+                           it is the first of a prompt */
+  uint32_t group, form;
+  uint32_t unit; /* its first */
   struct lls_key key;
 };
 
@@ -219,6 +252,7 @@ struct lls_kept_block { /* an array element: it never grows */
 struct lls_cache_vtable {
   uint32_t api_version;
   uint32_t size;
+  const struct lls_cache_caps *caps;
 
   /* [main] params and failures as for a scheduler (scheduler.h). */
   int (*create)(const struct lls_host *, const void *params,
@@ -249,8 +283,8 @@ struct lls_cache_vtable {
   /* At arrival. An error, with its sentence in host->fail, ends the request with
    * CAPACITY; release is then not called. */
   int (*admit)(void *self, const struct lls_request *);
-  /* At the request's end, in any state; lls_release_flags. */
-  void (*release)(void *self, const struct lls_request *, uint32_t flags);
+  /* At its end, in whatever state it is. */
+  void (*release)(void *self, const struct lls_request *, const struct lls_release *);
   int (*info)(void *self, const struct lls_request *, struct lls_cache_info *out);
   /* After commit. Lists stay valid until computed is called for the request, or the
    * next begin. */
@@ -270,18 +304,20 @@ struct lls_cache_vtable {
 
   /* All callbacks below are optional. */
 
-  /* [step] A waiting request takes the blocks of its prefix that the cache shares, in
-   * the transaction. Returns their number of tokens; with take = false it only queries.
-   * It is always fewer than the request has, since its last token must be computed: a
-   * manager that returns more is not asked for prefixes any more. reserve follows for
-   * the rest. From then on info counts these tokens as cached and the request as on the
-   * device, and the request runs in this step or is rolled back. If it is called again
-   * with take = true, which the core does not do, the request keeps the prefix, and the
-   * result is the same. A block belongs to the prefix only if all tokens from the first
-   * one on are equal: equal blocks after different tokens hold different K and V. */
-  uint32_t (*prefix)(void *self, const struct lls_request *, bool take);
-  /* As in lls_cache_service. Without it all sequences have KV form, and the engine
-   * reserves no memory for another form. */
+  /* [step] A waiting request takes the blocks others have of its prefix, in the
+   * transaction; out says how many tokens: pure query with take = false. Whole blocks, or
+   * all tokens but the last. Always fewer than it has,
+   * since its last token has to be computed: a manager that says more is asked for no
+   * prefix any more. reserve follows for the rest. From then on info says that so many
+   * tokens are cached and that it is on the device, and the request runs in this very
+   * step or is rolled back. Asked again with take = true, which the core does not, what
+   * it has taken stays taken and is the answer. The blocks are those in which the same
+   * tokens follow the same tokens from the first one on: equal blocks behind others hold
+   * other K and V. */
+  int (*prefix)(void *self, const struct lls_request *, bool take,
+                struct lls_prefix *out);
+  /* As in lls_cache_service. Without it all sequences keep KV form, and the engine sets
+   * no memory aside for another. */
   int (*forms)(void *self, struct lls_form_info *out, size_t max);
   /* In the transaction: start moving a sequence to the host, or back, by ASYNC copies
    * of this step and later ones; *transfer is a number of the manager's for it. info
@@ -302,24 +338,15 @@ struct lls_cache_vtable {
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
 
-  /* The manager frees blocks before the window, so that a sequence may be longer than
-   * the pool: the core then does not limit requests to the tokens that the pool holds. */
-  bool gives_back;
-
-  /* [main] A pair: prefixes that outlive the process ([cache] kept_prompts), called
-   * when no request is alive: at the end, and before the first request. kept writes at
-   * most `max` blocks, those most worth keeping first, each block after its parent, and
-   * returns their number. Their units have the pool's own element type. */
+  /* [main] A pair: prefixes that outlive the process ([cache] kept_prompts), asked for
+   * when nothing is alive: at the end, and before the first request. What is most worth
+   * keeping comes first, each block after its parent, at most `max` of them; how many.
+   * They are of group 0 and in KV form. */
   size_t (*kept)(void *self, struct lls_kept_block *out, size_t max);
-  /* Takes over the first of these blocks, in the same order, as if requests had left
-   * them, and sets their units. Returns how many it took. The core then fills these
-   * units. */
+  /* Takes the first of these, in the same order, as if requests had left them, and says
+   * where they lie; how many it took. The core then fills these units. */
   size_t (*adopt)(void *self, struct lls_kept_block *, size_t n);
 
-  /* The manager converts full blocks to int8 if the geometry asks for it, each to one
-   * unit instead of two: the core then reports that more tokens fit. Without it [cache]
-   * int8 has no effect, which the core reports. */
-  bool makes_int8;
   /* version 1 ends here */
 };
 

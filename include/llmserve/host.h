@@ -48,11 +48,9 @@ struct lls_engine_caps {
    * create sees the value for the manager that it will run with; a reload of the
    * manager alone changes it between two steps. The manager itself need not read it. */
   bool async_transfers;
-  double hidden_ratio; /* bytes of X over bytes of K and V, per token */
-  /* If every layer of the model has a sliding window, the tokens of the widest one: the
-   * token at position p is not read by tokens from p + window_tokens on. 0: some layer
-   * attends to everything. */
-  uint32_t window_tokens;
+  /* The layers' groups; the first is the FULL group if there is one */
+  uint32_t n_groups;
+  const struct lls_group *const *groups; /* (n_groups) */
   /* version 1 ends here */
 };
 

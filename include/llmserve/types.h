@@ -240,41 +240,104 @@ enum lls_direction {
 };
 
 /*
- * One entry of a block table: `count` consecutive tokens from `first_token` on, in one
- * block. Entries of a list are in token order and leave no gap; the list may reach
- * beyond what is stored. 16 bytes, since the kernels read one per block and sequence: it
- * never grows.
+ * Groups. A group is a set of layers that keep, forget and share alike; the engine makes
+ * them from the model's configuration, and no policy sees a layer. A block is what a
+ * group keeps of block_tokens tokens, in one form, K and V together: consecutive units of
+ * the pool, as many as that form takes. Its number is that of its first unit.
  */
-struct lls_block_entry {
-  uint32_t block;       /* unit block of the device pool; INT8: half of one */
-  uint32_t first_token; /* logical index of the entry's first token */
-  uint16_t count;       /* tokens that it has slots for, 1..block_tokens */
-  uint8_t direction;    /* enum lls_direction */
-  uint8_t form;         /* enum lls_form */
-  uint32_t reserved;    /* 0 */
+enum lls_group_kind {
+  LLS_GROUP_FULL = 1, /* steps read it for all later tokens */
+  LLS_GROUP_WINDOW,   /* ... for the next `window` - 1 tokens */
+  LLS_GROUP_CHUNK,    /* ... for later tokens in its chunk of `window` tokens */
+  LLS_GROUP_STATE, /* folded into one state of the sequence, which each step rewrites */
 };
 
-/*
- * Returns the first token that a step reads which computes tokens from position
- * `context` on, with engine->window_tokens.
- */
-static inline uint32_t lls_window_begin(uint32_t context, uint32_t window_tokens)
+enum lls_form_flags {
+  LLS_FORM_WRITTEN = 1, /* by steps; else by copies of full blocks in forms[0] alone */
+  LLS_FORM_READ = 2,    /* by steps where it lies; else it only waits in a tier */
+};
+
+/* How a group keeps its blocks. */
+struct lls_group_form { /* in arrays: it never grows */
+  uint32_t form;        /* enum lls_form */
+  uint32_t block_units; /* consecutive units that a block takes */
+  uint32_t flags;       /* enum lls_form_flags */
+  float ratio;          /* bytes of a block over those in forms[0] */
+};
+
+struct lls_group {
+  uint32_t size;
+  uint32_t kind;   /* enum lls_group_kind */
+  uint32_t window; /* tokens, of WINDOW and CHUNK; 0 for the other kinds */
+  uint32_t layers; /* how many, for sentences only */
+  /* STATE: number of tokens after the state that its block has room for */
+  uint32_t tail_tokens;
+  uint32_t n_forms;
+  const struct lls_group_form *forms; /* (n_forms) the first is what steps compute in */
+  /* version 1 ends here */
+};
+
+/* Returns the group's description of a form, of the first one for NONE; NULL if it keeps
+ * no blocks in that form. */
+static inline const struct lls_group_form *lls_group_form_of(const struct lls_group *g,
+                                                             uint32_t form)
 {
-  return window_tokens > 0 && context >= window_tokens ? context + 1 - window_tokens : 0;
+  for (uint32_t i = 0; i < g->n_forms; i++)
+    if (g->forms[i].form == form || form == LLS_FORM_NONE)
+      return &g->forms[i];
+  return NULL;
+}
+
+/* The first token that a step which computes tokens from position `context` on reads in
+ * this group. */
+static inline uint32_t lls_group_begin(const struct lls_group *g, uint32_t context)
+{
+  switch (g->kind) {
+  case LLS_GROUP_WINDOW:
+    return context >= g->window ? context + 1 - g->window : 0;
+  case LLS_GROUP_CHUNK:
+    return context - context % g->window;
+  case LLS_GROUP_STATE:
+    return context;
+  default:
+    return 0;
+  }
 }
 
 /*
- * Where one sequence's cached state is stored in a step; the cache manager owns the
- * lists. They begin with token 0, or, in KV form without X, with any token up to
- * lls_window_begin of the sequence's cached_tokens: earlier blocks may have been freed.
- * It never grows.
+ * One entry of a block table: `count` consecutive tokens from `first_token` on, in one
+ * block. Entries of a list are in token order and leave no gap; the list may reach
+ * beyond what is stored. A block in a form that steps do not write is full, and all of
+ * its tokens are cached. 16 bytes, since the kernels read one per block and sequence: it
+ * never grows.
+ */
+struct lls_block_entry {
+  uint32_t block;       /* its first unit in the device pool */
+  uint32_t first_token; /* logical index of the entry's first token */
+  uint16_t count;       /* tokens it has room for, 1..block_tokens */
+  uint8_t direction;    /* enum lls_direction */
+  uint8_t form;         /* enum lls_form; NONE: the first of the group's */
+  uint32_t reserved;    /* 0 */
+};
+
+/* The blocks of a sequence in one group. */
+struct lls_group_list {                   /* in arrays: it never grows */
+  const struct lls_block_entry *entries;  /* (n_entries) of one form, or KV and INT8 */
+  const struct lls_block_entry *restored; /* (n_restored) see lls_block_table */
+  uint32_t n_entries, n_restored;
+};
+
+/*
+ * Where one sequence's cached state lies in a step: a list for each of the engine's
+ * groups, in their order. Lists are the cache manager's. They begin with token 0 or any
+ * token up to lls_group_begin of the sequence's cached_tokens: what is before may have
+ * been given back. Entries in HIDDEN form, and `restored` ones, begin with token 0. Where
+ * a sequence goes over from HIDDEN to KV form, `restored` has the HIDDEN blocks of its
+ * cached tokens, which this step restores into the blocks of `entries`. It never grows.
  */
 struct lls_block_table {
-  uint32_t form; /* enum lls_form */
-  uint32_t k_count, v_count, x_count;
-  const struct lls_block_entry *k; /* (k_count) KV form */
-  const struct lls_block_entry *v; /* (v_count) KV form */
-  const struct lls_block_entry *x; /* (x_count) hidden form; x_units units per entry */
+  uint32_t n_groups, reserved;
+  const struct lls_group_list *lists; /* (n_groups) */
 };
 
 enum lls_copy_order {
@@ -292,14 +355,13 @@ enum lls_copy_order {
 struct lls_copy {
   uint8_t source_tier, target_tier; /* enum lls_tier */
   uint8_t order;                    /* enum lls_copy_order */
-  uint8_t group;                    /* 0 */
-  uint8_t source_form, target_form; /* enum lls_form */
+  uint8_t group;                    /* index of the engine's groups */
+  uint8_t source_form, target_form; /* enum lls_form; NONE: the first of the group's */
   uint16_t slot;                    /* first slot */
   uint16_t n_slots;                 /* how many, slot order kept */
   int16_t shift;                    /* the target's first slot is slot + shift */
   uint16_t reserved[2];             /* 0 */
-  uint32_t source;                  /* the block in the source tier's pool */
-  uint32_t target;                  /* the block in the target tier's pool */
+  uint32_t source, target;          /* first units of the blocks, in their tiers */
   uint32_t transfer;                /* that an ASYNC copy is of, if any */
 };
 

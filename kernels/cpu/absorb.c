@@ -168,7 +168,7 @@ static void read_tile(const struct heads *h, uint32_t first, uint32_t n)
 {
   const struct absorbing *a = h->a;
   for (uint32_t i = 0; i < n; i++)
-    lls_pool_read_x(a->device->pool, a->layer, a->at[h->row].sequence->table, first + i,
+    lls_pool_read_x(a->device->pool, a->layer, &a->at[h->row].sequence->hidden, first + i,
                     h->tile + (size_t)i * a->share);
 }
 

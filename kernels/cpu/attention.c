@@ -117,25 +117,25 @@ static void write_out(const struct run *r, const struct rows *rows, uint32_t hea
 /* ---- running --------------------------------------------------------------------- */
 
 static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
-                                  const struct lls_step_sequence *s,
-                                  const struct lls_block_entry *entries, uint32_t n)
+                                  const struct lls_step_sequence *s, bool is_v)
 {
   const struct lls_pool *p = r->device->pool;
-  struct lls_pool_units units = lls_pool_units(p, s, r->layer, head);
+  struct lls_pool_units units = lls_pool_units(p, s, is_v, r->layer, head);
   size_t index = (size_t)r->layer * p->shape.kv_heads + head;
-  bool int8 = p->device_scales != NULL && !s->scratch;
+  size_t side = lls_side_numbers(&p->shape), scales = lls_scale_bytes(&p->shape);
+  bool int8 = lls_pool_has_int8(&p->shape, false) && !s->scratch;
+  const char *numbers = p->device + (is_v ? side : 0);
+  const char *steps = p->device + 2 * side + (is_v ? scales : 0);
   return (struct lls_kv_list){
       .base = units.base,
       .unit_bytes = units.unit_bytes,
       .slot_bytes = p->slot_bytes,
-      .int8 = int8 ? p->device + index * p->shape.block_tokens * p->shape.head_dim : NULL,
-      .int8_bytes = p->unit_bytes / 2,
-      .scales = int8 ? p->device_scales + index * 2 * p->shape.head_dim : NULL,
-      .scale_stride = lls_scale_bytes(&p->shape) / sizeof(uint16_t),
+      .int8 = int8 ? numbers + index * p->shape.block_tokens * p->shape.head_dim : NULL,
+      .scales = int8 ? steps + index * 2 * p->shape.head_dim * sizeof(uint16_t) : NULL,
       .head_dim = p->shape.head_dim,
       .block_tokens = p->shape.block_tokens,
-      .entries = entries,
-      .n_entries = n,
+      .entries = s->kv.entries,
+      .n_entries = s->kv.n,
   };
 }
 
@@ -155,8 +155,8 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
       .soft_cap = r->shape.soft_cap,
       .window = r->shape.window,
       .bf16 = r->device->pool->shape.element == LLS_BF16,
-      .k = kv_list(r, head, s, s->table->k, s->table->k_count),
-      .v = kv_list(r, head, s, s->table->v, s->table->v_count),
+      .k = kv_list(r, head, s, false),
+      .v = kv_list(r, head, s, true),
   };
 }
 

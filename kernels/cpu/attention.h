@@ -20,14 +20,12 @@
 
 /* K or V of one KV head of one layer: the blocks that a block table lists. */
 struct lls_kv_list {
-  const char *base; /* block 0's slot 0 of this layer and head */
+  const char *base; /* slot 0 of this layer and head, of the block at unit 0 */
   size_t unit_bytes, slot_bytes;
   /* slot 0 of block 0 for INT8 blocks, whose slots have head_dim bytes; NULL: none
    * exist */
   const char *int8;
-  size_t int8_bytes;      /* half a unit */
-  const uint16_t *scales; /* scales of half 0: (2, head_dim) steps, then least values */
-  size_t scale_stride;    /* f16 values from half to half */
+  const char *scales; /* of the block at unit 0: (2, head_dim) steps, then least values */
   uint32_t head_dim;
   uint32_t block_tokens;
   const struct lls_block_entry *entries; /* (n_entries) */

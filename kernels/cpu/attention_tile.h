@@ -44,7 +44,16 @@ static inline const char *block_of(const struct lls_kv_list *l,
     return l->base + e->block * l->unit_bytes;
   }
   *slot_bytes = l->head_dim;
-  return l->int8 + e->block * l->int8_bytes;
+  return l->int8 + e->block * l->unit_bytes;
+}
+
+/* Returns the scales of an entry's block; NULL: it has none. */
+static inline const uint16_t *scales_of(const struct lls_kv_list *l,
+                                        const struct lls_block_entry *e)
+{
+  if (e->form != LLS_FORM_INT8)
+    return NULL;
+  return (const uint16_t *)(const void *)(l->scales + e->block * l->unit_bytes);
 }
 
 /* Writes the addresses of tokens [first, first + n), and their scales. The list may
@@ -67,8 +76,7 @@ static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
     size_t slot_bytes;
     const char *p = block_of(l, e, &slot_bytes) + slot * slot_bytes;
     ptrdiff_t step = left ? (ptrdiff_t)slot_bytes : -(ptrdiff_t)slot_bytes;
-    const uint16_t *scale =
-        e->form != LLS_FORM_INT8 ? NULL : l->scales + e->block * l->scale_stride;
+    const uint16_t *scale = scales_of(l, e);
     for (uint32_t j = i; scales != NULL && j < i + run; j++)
       scales[j] = scale;
     for (uint32_t end = i + run; i < end; i++, p += step)

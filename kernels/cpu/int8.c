@@ -22,7 +22,13 @@
 
 #include <string.h>
 
-/* Returns the slots of one head in the wide and the INT8 block. */
+/* Heads of all layers in both sides. */
+static size_t heads_of(const struct lls_pool_shape *s)
+{
+  return (size_t)2 * s->layers * s->kv_heads;
+}
+
+/* The slots of one head in the wide and the INT8 block. */
 static struct lls_int8_head head_of(const struct lls_pool_shape *s, size_t head,
                                     struct lls_pool_block wide, uint32_t wide_slot,
                                     struct lls_pool_block int8, uint32_t slot,
@@ -45,7 +51,7 @@ void lls_cpu_widen(const struct lls_cpu_int8_kernels *k, const struct lls_pool_s
                    uint32_t to_slot, uint32_t n_slots)
 {
   struct lls_pool_block wide = {.numbers = to};
-  for (size_t head = 0; head < (size_t)s->layers * s->kv_heads; head++) {
+  for (size_t head = 0; head < heads_of(s); head++) {
     struct lls_int8_head h = head_of(s, head, wide, to_slot, from, from_slot, n_slots);
     k->widen(&h, 0, s->head_dim);
   }
@@ -55,7 +61,7 @@ static void quantise_block(const struct lls_cpu_int8_kernels *k,
                            const struct lls_pool_shape *s, struct lls_pool_block from,
                            struct lls_pool_block to)
 {
-  for (size_t head = 0; head < (size_t)s->layers * s->kv_heads; head++) {
+  for (size_t head = 0; head < heads_of(s); head++) {
     struct lls_int8_head h = head_of(s, head, from, 0, to, 0, s->block_tokens);
     k->quantise(&h, 0, s->head_dim);
   }
@@ -69,8 +75,7 @@ void lls_cpu_convert(const struct lls_cpu_int8_kernels *k, const struct lls_pool
   } else if (to.scales == NULL) {
     lls_cpu_widen(k, s, from, 0, to.numbers, 0, s->block_tokens);
   } else {
-    memmove(to.numbers, from.numbers,
-            lls_block_bytes(s, LLS_FORM_INT8) - lls_scale_bytes(s));
-    memmove(to.scales, from.scales, lls_scale_bytes(s));
+    memmove(to.numbers, from.numbers, 2 * lls_side_numbers(s));
+    memmove(to.scales, from.scales, 2 * lls_scale_bytes(s));
   }
 }

@@ -22,21 +22,8 @@ static int allocate(uint32_t units, size_t unit_bytes, char **out, struct lls_er
     rc = lls_cpu_memory_alloc(units * unit_bytes, &data);
   *out = data;
   if (rc != 0)
-    return lls_fail(err, rc, "no memory for %u unit blocks of %zu bytes", units,
-                    unit_bytes);
+    return lls_fail(err, rc, "no memory for %u units of %zu bytes", units, unit_bytes);
   return 0;
-}
-
-static int allocate_tier(const struct lls_pool_shape *s, bool host, char **units,
-                         uint16_t **scales, struct lls_error *err)
-{
-  uint32_t n = host ? s->host_units : s->device_units;
-  char *data = NULL;
-  int rc = allocate(n, lls_unit_bytes(s), units, err);
-  if (rc == 0 && lls_pool_has_scales(s, host))
-    rc = allocate(n, 2 * lls_scale_bytes(s), &data, err);
-  *scales = (uint16_t *)data;
-  return rc;
 }
 
 /* Allocates the scratch of sequences in hidden form. It stays address space until such
@@ -48,7 +35,7 @@ static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error
   size_t rows = LLS_RESTORE_ROWS * columns * sizeof(float);
   size_t heads = (size_t)LLS_ABSORB_ROWS * s->kv_heads * sizeof(float);
   void *data[7] = {0};
-  int rc = allocate(s->scratch_units, s->kv_heads * p->head_bytes, &p->scratch, err);
+  int rc = allocate(s->scratch_blocks, 2 * s->kv_heads * p->head_bytes, &p->scratch, err);
   if (rc < 0)
     return rc;
   rc = lls_cpu_memory_alloc(rows, &data[0]);
@@ -87,11 +74,12 @@ int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *
   pool->shape = *shape;
   pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
   pool->head_bytes = pool->slot_bytes * shape->block_tokens;
+  pool->side_bytes = lls_side_bytes(shape);
   pool->unit_bytes = lls_unit_bytes(shape);
-  int rc = allocate_tier(shape, false, &pool->device, &pool->device_scales, err);
+  int rc = allocate(shape->device_units, pool->unit_bytes, &pool->device, err);
   if (rc == 0 && shape->host_units > 0)
-    rc = allocate_tier(shape, true, &pool->host, &pool->host_scales, err);
-  if (rc == 0 && shape->scratch_units > 0)
+    rc = allocate(shape->host_units, pool->unit_bytes, &pool->host, err);
+  if (rc == 0 && shape->scratch_blocks > 0)
     rc = allocate_scratch(pool, ranks != NULL ? ranks->size : 1, err);
   if (rc != 0) {
     lls_cpu_pool_destroy(device, pool);
@@ -116,8 +104,6 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
     lls_cpu_memory_free(pool->whole_x);
   lls_cpu_memory_free(pool->restored_x);
   lls_cpu_memory_free(pool->scratch);
-  lls_cpu_memory_free(pool->host_scales);
-  lls_cpu_memory_free(pool->device_scales);
   lls_cpu_memory_free(pool->host);
   lls_cpu_memory_free(pool->device);
   free(pool);
@@ -125,25 +111,35 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
 
 /* ---- copies ---------------------------------------------------------------------- */
 
-/* Returns the block that a copy reads or writes: a unit of one of the tiers, or half of
- * one. */
-static struct lls_pool_block block_at(const struct lls_pool *p, bool host, uint32_t form,
-                                      uint32_t index)
+/* An INT8 block's sides, then their scales, which are aligned, since heads have an even
+ * number of channels. */
+static struct lls_pool_block int8_block(const struct lls_pool *p, char *at)
 {
-  char *units = host ? p->host : p->device;
-  uint16_t *scales = host ? p->host_scales : p->device_scales;
-  if (form != LLS_FORM_INT8)
-    return (struct lls_pool_block){.numbers = units + index * p->unit_bytes};
-  size_t scale_numbers = lls_scale_bytes(&p->shape) / sizeof *scales;
-  return (struct lls_pool_block){.numbers = units + index * (p->unit_bytes / 2),
-                                 .scales = scales + index * scale_numbers};
+  return (struct lls_pool_block){
+      .numbers = at,
+      .scales = (uint16_t *)(void *)(at + 2 * lls_side_numbers(&p->shape))};
 }
 
-/* Copies n_slots slots in every layer and head. */
-static void copy_heads(const struct lls_pool *p, const char *from, char *to,
+/* The block that a copy reads or writes in one of the tiers. */
+static struct lls_pool_block block_at(const struct lls_pool *p, bool host, uint32_t form,
+                                      uint32_t block)
+{
+  char *at = (host ? p->host : p->device) + block * p->unit_bytes;
+  return form == LLS_FORM_INT8 ? int8_block(p, at)
+                               : (struct lls_pool_block){.numbers = at};
+}
+
+/* Heads of all layers in a block of that form, in the cache's own type. */
+static size_t heads_in(const struct lls_pool *p, uint32_t form)
+{
+  return (size_t)lls_form_sides(form) * p->shape.layers * p->shape.kv_heads;
+}
+
+/* Copies n_slots slots in every head. */
+static void copy_heads(const struct lls_pool *p, size_t heads, const char *from, char *to,
                        uint32_t n_slots)
 {
-  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads, stride = p->head_bytes;
+  size_t stride = p->head_bytes;
   for (size_t i = 0; i < heads; i++)
     memmove(to + i * stride, from + i * stride, n_slots * p->slot_bytes);
 }
@@ -164,9 +160,10 @@ static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_poo
   size_t first = c->slot * p->slot_bytes;
   size_t target = (size_t)(c->slot + c->shift) * p->slot_bytes;
   if (c->n_slots == p->shape.block_tokens) /* whole blocks are contiguous in memory */
-    memmove(to.numbers, from.numbers, p->unit_bytes);
+    memmove(to.numbers, from.numbers, lls_form_bytes(&p->shape, c->source_form));
   else
-    copy_heads(p, from.numbers + first, to.numbers + target, c->n_slots);
+    copy_heads(p, heads_in(p, c->source_form), from.numbers + first, to.numbers + target,
+               c->n_slots);
   return 0;
 }
 
@@ -182,22 +179,22 @@ int lls_cpu_pool_copy(struct lls_device *device, struct lls_pool *pool,
 }
 
 int lls_cpu_pool_read(struct lls_device *device, const struct lls_pool *pool,
-                      uint32_t unit, void *to)
+                      uint32_t block, void *to)
 {
   (void)device;
-  if (unit >= pool->shape.device_units)
+  if (!lls_block_fits(&pool->shape, false, LLS_FORM_KV, block))
     return -EINVAL;
-  memcpy(to, pool->device + unit * pool->unit_bytes, pool->unit_bytes);
+  memcpy(to, pool->device + block * pool->unit_bytes, 2 * pool->side_bytes);
   return 0;
 }
 
-int lls_cpu_pool_write(struct lls_device *device, struct lls_pool *pool, uint32_t unit,
+int lls_cpu_pool_write(struct lls_device *device, struct lls_pool *pool, uint32_t block,
                        const void *from)
 {
   (void)device;
-  if (unit >= pool->shape.device_units)
+  if (!lls_block_fits(&pool->shape, false, LLS_FORM_KV, block))
     return -EINVAL;
-  memcpy(pool->device + unit * pool->unit_bytes, from, pool->unit_bytes);
+  memcpy(pool->device + block * pool->unit_bytes, from, 2 * pool->side_bytes);
   return 0;
 }
 
@@ -214,39 +211,29 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
     struct lls_pool_block from_block =
         block_at(from_pool, false, c->source_form, c->source);
     const char *source = from_block.numbers;
+    size_t heads = heads_in(pool, c->source_form);
     char *target = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c))
       lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->shape, from_block,
                     c->source_slot, target, c->target_slot, c->n_slots);
     else if (c->n_slots == pool->shape.block_tokens)
-      memcpy(target, source, pool->unit_bytes);
+      memcpy(target, source, heads * pool->head_bytes);
     else
-      copy_heads(pool, source + c->source_slot * pool->slot_bytes,
+      copy_heads(pool, heads, source + c->source_slot * pool->slot_bytes,
                  target + c->target_slot * pool->slot_bytes, c->n_slots);
   }
   return 0;
 }
 
-/* Copies n_slots slots of every layer and KV head between the pool and the contiguous
- * buffer `packed` (out: pool to buffer). Returns the end of the packed data. */
-static char *pack_heads(const struct lls_pool *p, char *at, char *packed,
+/* Copies n_slots slots of every head between the pool and the contiguous buffer `packed`
+ * (out: pool to buffer). Returns the end of the packed data. */
+static char *pack_heads(const struct lls_pool *p, size_t heads, char *at, char *packed,
                         uint32_t n_slots, bool out)
 {
-  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
   size_t bytes = n_slots * p->slot_bytes;
   for (size_t i = 0; i < heads; i++, at += p->head_bytes, packed += bytes)
     memcpy(out ? packed : at, out ? at : packed, bytes);
   return packed;
-}
-
-/* Returns the packed form of an INT8 block: its bytes, then its scales, which are
- * aligned, since heads have an even number of channels. */
-static struct lls_pool_block packed_block(const struct lls_pool *p, char *packed)
-{
-  size_t bytes = lls_block_bytes(&p->shape, LLS_FORM_INT8);
-  return (struct lls_pool_block){
-      .numbers = packed,
-      .scales = (uint16_t *)(void *)(packed + bytes - lls_scale_bytes(&p->shape))};
 }
 
 int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
@@ -260,13 +247,13 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
     if (lls_pull_is_int8(c)) {
       lls_cpu_convert(&lls_cpu(device)->kernels.int8, &pool->shape,
                       block_at(pool, false, LLS_FORM_INT8, c->source),
-                      packed_block(pool, packed));
+                      int8_block(pool, packed));
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
     }
     char *at = pool->device + c->source * pool->unit_bytes;
-    packed = pack_heads(pool, at + c->source_slot * pool->slot_bytes, packed, c->n_slots,
-                        true);
+    packed = pack_heads(pool, heads_in(pool, c->source_form),
+                        at + c->source_slot * pool->slot_bytes, packed, c->n_slots, true);
   }
   return 0;
 }
@@ -282,13 +269,14 @@ int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
     char *at = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c)) {
       lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->shape,
-                    packed_block(pool, packed), c->source_slot, at, c->target_slot,
+                    int8_block(pool, packed), c->source_slot, at, c->target_slot,
                     c->n_slots);
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
     }
-    packed = pack_heads(pool, at + c->target_slot * pool->slot_bytes, packed, c->n_slots,
-                        false);
+    packed =
+        pack_heads(pool, heads_in(pool, c->source_form),
+                   at + c->target_slot * pool->slot_bytes, packed, c->n_slots, false);
   }
   return 0;
 }
@@ -332,16 +320,20 @@ void lls_pool_write_slot(const struct lls_cpu_device *d, struct lls_pool_units u
 }
 
 static void write_rows(const struct writing *w, const struct lls_step_sequence *s,
-                       const struct lls_block_entry *list, uint32_t n_entries,
-                       size_t begin, size_t end, size_t column)
+                       size_t begin, size_t end)
 {
-  struct lls_pool_units units = lls_pool_units(w->device->pool, s, w->layer, 0);
+  const struct lls_pool *p = w->device->pool;
+  struct lls_pool_units k = lls_pool_units(p, s, false, w->layer, 0);
+  struct lls_pool_units v = lls_pool_units(p, s, true, w->layer, 0);
   uint32_t token = s->context + (uint32_t)(begin - s->first_row);
-  const struct lls_block_entry *e = list + lls_pool_find(list, n_entries, token);
+  const struct lls_block_entry *e =
+      s->kv.entries + lls_pool_find(s->kv.entries, s->kv.n, token);
   for (size_t row = begin; row < end; row++, token++) {
+    const float *at = w->qkv + row * w->columns;
     while (token >= e->first_token + e->count)
       e++;
-    lls_pool_write_slot(w->device, units, w->qkv + row * w->columns + column, e, token);
+    lls_pool_write_slot(w->device, k, at + w->k_column, e, token);
+    lls_pool_write_slot(w->device, v, at + w->v_column, e, token);
   }
 }
 
@@ -359,8 +351,7 @@ static void write_task(void *arg, unsigned thread, unsigned n_threads)
       begin = past;
       continue;
     }
-    write_rows(w, s, s->table->k, s->table->k_count, begin, past, w->k_column);
-    write_rows(w, s, s->table->v, s->table->v_count, begin, past, w->v_column);
+    write_rows(w, s, begin, past);
     begin = past;
   }
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit blocks of one instance, on the device and on the host.
- *
- * A unit block is (layers, kv_heads, block_tokens, head_dim) of the cache's element, so
- * moving a whole block between tiers is one copy, and a slot is one contiguous vector.
+ * The units of one instance, on the device and on the host; core/device/device.h says
+ * what a block of them holds. Moving a whole block between tiers is one copy, and a slot
+ * is one contiguous vector.
  * K is stored like V: transposing a tile of K while widening it costs the attention
  * kernel no more than widening alone (attention_simd.h), and a copy of single slots is
  * the same for K and V.
@@ -17,16 +16,14 @@ struct lls_pool {
   struct lls_pool_shape shape;
   size_t slot_bytes; /* one vector: head_dim elements */
   size_t head_bytes; /* block_tokens slots */
+  size_t side_bytes; /* K, V or X of a block */
   size_t unit_bytes;
   char *device; /* (device_units, unit_bytes) */
   char *host;   /* (host_units, unit_bytes), NULL without a host tier */
-  /* Scales of the halves of units: (2 units, layers, kv_heads, 2, head_dim); int8.c.
-   * NULL if the tier has no INT8 blocks. */
-  uint16_t *device_scales, *host_scales;
 
-  /* Only with scratch_units: K and V restored for the present layer, and intermediate
+  /* Only with scratch_blocks: K and V restored for the present layer, and intermediate
    * results. */
-  char *scratch;     /* (scratch_units, kv_heads, head_bytes) restored K and V */
+  char *scratch;     /* (scratch_blocks, 2, kv_heads, head_bytes) restored K, then V */
   float *restored_x; /* (LLS_RESTORE_ROWS, kv columns) this rank's part of X */
   /* (LLS_RESTORE_ROWS, hidden) X of all ranks; equals restored_x for a single rank */
   float *whole_x;
@@ -48,13 +45,13 @@ struct lls_pool {
 
 #define LLS_ABSORB_ROWS 16 /* rows that read Wk and Wv together */
 
-/* The units that a sequence's K and V block lists refer to. */
+/* The vectors of one side (K, V or X), layer and head in all blocks of a list. */
 struct lls_pool_units {
-  char *base; /* slot 0 of unit 0, for a layer and head */
+  char *base; /* slot 0, if the block begins with unit 0 */
   size_t unit_bytes;
 };
 
-/* Returns the offset of a head of a layer inside every unit block. */
+/* Offset of a head of a layer in a side. */
 static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t layer,
                                           uint32_t kv_head)
 {
@@ -63,17 +60,19 @@ static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t lay
 
 static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
                                                    const struct lls_step_sequence *s,
-                                                   uint32_t layer, uint32_t kv_head)
+                                                   bool is_v, uint32_t layer,
+                                                   uint32_t kv_head)
 {
   size_t layer_bytes = p->shape.kv_heads * p->head_bytes;
   if (s->scratch)
-    return (struct lls_pool_units){p->scratch + kv_head * p->head_bytes, layer_bytes};
-  return (struct lls_pool_units){p->device + lls_pool_head_offset(p, layer, kv_head),
+    return (struct lls_pool_units){
+        p->scratch + (is_v ? layer_bytes : 0) + kv_head * p->head_bytes, 2 * layer_bytes};
+  return (struct lls_pool_units){p->device + (is_v ? p->side_bytes : 0) +
+                                     lls_pool_head_offset(p, layer, kv_head),
                                  p->unit_bytes};
 }
 
-/* Returns the offset of a token's slot in the unit of entry e, from the head's slot
- * 0. */
+/* Offset of a token's slot in the block of entry e, from the head's slot 0. */
 static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
                                           const struct lls_block_entry *e, uint32_t token)
 {
@@ -83,10 +82,10 @@ static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
   return slot * p->slot_bytes;
 }
 
-/* A block of one of the tiers, INT8 or of the cache's element. */
+/* A block of one of the tiers, INT8 or of the cache's element: both sides. */
 struct lls_pool_block {
-  char *numbers; /* (layers, kv_heads, block_tokens, head_dim) */
-  /* (layers, kv_heads, 2, head_dim); NULL: the block has the cache's element */
+  char *numbers; /* (2, layers, kv_heads, block_tokens, head_dim) */
+  /* (2, layers, kv_heads, 2, head_dim); NULL: the block has the cache's element */
   uint16_t *scales;
 };
 
@@ -110,7 +109,7 @@ void lls_pool_write_slot(const struct lls_cpu_device *, struct lls_pool_units,
 
 /* Reads X of a token in a layer, widened; restore.c. */
 void lls_pool_read_x(const struct lls_pool *, uint32_t layer,
-                     const struct lls_block_table *, uint32_t token, float *to);
+                     const struct lls_step_list *, uint32_t token, float *to);
 
 /* Returns the index of the entry of a list that holds a token; the list must cover
  * it. */

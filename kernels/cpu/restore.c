@@ -36,11 +36,11 @@ struct restoring {
   struct walk rows[LLS_RESTORE_ROWS];
 };
 
-/* Returns the entry of a list that contains a token. */
-static const struct lls_block_entry *entry_of(const struct lls_block_entry *list,
-                                              uint32_t n, uint32_t token)
+/* The entry of a list that contains a token. */
+static const struct lls_block_entry *entry_of(const struct lls_step_list *list,
+                                              uint32_t token)
 {
-  return list + lls_pool_find(list, n, token);
+  return list->entries + lls_pool_find(list->entries, list->n, token);
 }
 
 /* Units that hold X are the cache's own; K and V may be restored to scratch units. */
@@ -61,9 +61,9 @@ static void widen(const uint16_t *from, uint32_t n, float *to)
 }
 
 void lls_pool_read_x(const struct lls_pool *p, uint32_t layer,
-                     const struct lls_block_table *t, uint32_t token, float *to)
+                     const struct lls_step_list *list, uint32_t token, float *to)
 {
-  const struct lls_block_entry *e = entry_of(t->x, t->x_count, token);
+  const struct lls_block_entry *e = entry_of(list, token);
   struct lls_pool_units units = x_units(p, layer);
   const char *from =
       units.base + e->block * units.unit_bytes + lls_pool_slot_offset(p, e, token);
@@ -86,8 +86,8 @@ static void read_task(void *arg, unsigned thread, unsigned n_threads)
   lls_cpu_share(r->n_rows, 1, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++) {
     const struct walk *w = &r->rows[i];
-    lls_pool_read_x(p, r->layer, r->device->step->sequences[w->sequence].table, w->token,
-                    p->restored_x + i * r->columns);
+    lls_pool_read_x(p, r->layer, &r->device->step->sequences[w->sequence].hidden,
+                    w->token, p->restored_x + i * r->columns);
   }
 }
 
@@ -111,15 +111,14 @@ static void write_task(void *arg, unsigned thread, unsigned n_threads)
   for (size_t i = begin; i < end; i++) {
     const struct walk *w = &r->rows[i];
     const struct lls_step_sequence *s = &r->device->step->sequences[w->sequence];
-    const struct lls_block_table *t = s->table;
-    struct lls_pool_units units = lls_pool_units(p, s, r->layer, 0);
+    const struct lls_block_entry *e = entry_of(&s->kv, w->token);
     float *k = p->restored + i * 2 * r->columns;
     if (r->rope->rotary_dims > 0)
       rotate(r, w->token, k);
-    lls_pool_write_slot(r->device, units, k, entry_of(t->k, t->k_count, w->token),
+    lls_pool_write_slot(r->device, lls_pool_units(p, s, false, r->layer, 0), k, e,
                         w->token);
-    lls_pool_write_slot(r->device, units, k + r->columns,
-                        entry_of(t->v, t->v_count, w->token), w->token);
+    lls_pool_write_slot(r->device, lls_pool_units(p, s, true, r->layer, 0),
+                        k + r->columns, e, w->token);
   }
 }
 
@@ -194,12 +193,11 @@ void lls_cpu_hidden_write(struct lls_device *device,
   struct lls_pool_units units = x_units(d->pool, layer);
   for (uint32_t i = 0; i < d->step->n_sequences; i++) {
     const struct lls_step_sequence *s = &d->step->sequences[i];
-    const struct lls_block_table *t = s->table;
     bool hidden = s->scratch || s->absorbed;
     for (uint32_t row = 0; hidden && row < s->n_rows; row++) {
       uint32_t token = s->context + row;
       lls_pool_write_slot(d, units, mine + (s->first_row + row) * stride,
-                          entry_of(t->x, t->x_count, token), token);
+                          entry_of(&s->hidden, token), token);
     }
   }
 }

@@ -21,8 +21,8 @@ extern "C" int lls_cuda_attention_setup(void)
 
 extern "C" int lls_cuda_attention_at_once(const struct lls_cuda_pool *pool)
 {
-  return pool->scales != NULL ? lls_cuda_attention_int8_at_once(pool)
-                              : any_at_once<false>(pool->head_dim);
+  return pool->int8 != 0 ? lls_cuda_attention_int8_at_once(pool)
+                         : any_at_once<false>(pool->head_dim);
 }
 
 extern "C" int lls_cuda_run_attention(cudaStream_t s, const struct lls_cuda_step *step,
@@ -32,7 +32,7 @@ extern "C" int lls_cuda_run_attention(cudaStream_t s, const struct lls_cuda_step
                                       const struct lls_cuda_states *states,
                                       const struct lls_cuda_attention *a)
 {
-  return pool->scales != NULL
+  return pool->int8 != 0
              ? lls_cuda_run_attention_int8(s, step, plan, pool, grid, states, a)
              : run_any<false>({s, step, plan, pool, grid, states, a});
 }

@@ -191,10 +191,9 @@ static __device__ __forceinline__ work work_of(const piece_of_step &piece,
   w.n_queries = item.n_rows * w.group;
   w.sequence = step->sequences[item.sequence];
   const lls_cuda_sequence &s = w.sequence;
-  bool v = threadIdx.x >= TILE; /* selecting single fields avoids a list in memory */
-  w.list = make_list(pool, step->entries + (v ? s.v_first : s.k_first),
-                     v ? s.v_count : s.k_count, (v ? s.v_whole : s.k_whole) != 0,
-                     s.scratch != 0, a.layer, w.kv_head);
+  bool v = threadIdx.x >= TILE;
+  w.list = make_list(pool, step->entries + s.kv_first, s.kv_count, s.kv_whole != 0,
+                     s.scratch != 0, a.layer, w.kv_head, v);
   return w;
 }
 

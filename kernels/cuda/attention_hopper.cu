@@ -19,8 +19,7 @@ extern "C" bool lls_cuda_attention_hopper_fits(const struct lls_cuda_pool *pool,
                                                const struct lls_cuda_grid *grid,
                                                const struct lls_cuda_attention *a)
 {
-  return grid->hopper > 0 && pool->scales == NULL &&
-         (a->head_dim == 64 || a->head_dim == 128);
+  return grid->hopper > 0 && pool->int8 == 0 && (a->head_dim == 64 || a->head_dim == 128);
 }
 
 extern "C" int lls_cuda_run_attention_hopper(

@@ -61,23 +61,28 @@ static __device__ __forceinline__ bool in_bytes(const found &t)
 /* The sequence of tiles that a warp reads: its tokens of each tile of each piece. */
 struct feed {
   const lls_cuda_piece *piece, *past;
-  const lls_block_entry *all, *entries; /* entries of the step; of the lane's list */
+  const lls_block_entry *all, *entries; /* entries of the step; of the list */
   uint32_t n, list_begin;
   uint32_t token, end; /* first token of the tile; end of the piece */
   uint32_t settled;    /* tokens before this one were written by earlier steps */
   bool whole, scratch;
 };
 
+/* Does the lane look up V? */
+static __device__ __forceinline__ bool is_v()
+{
+  return threadIdx.x % WARP >= SLAB;
+}
+
 static __device__ __forceinline__ void open_piece(feed &f)
 {
   if (f.piece == f.past)
     return;
   const lls_cuda_piece p = *f.piece;
-  bool v = threadIdx.x % WARP >= SLAB;
-  f.entries = f.all + (v ? p.v_first : p.k_first);
-  f.n = v ? p.v_count : p.k_count;
-  f.list_begin = v ? p.v_begin : p.k_begin;
-  f.whole = (p.flags & (v ? LLS_CUDA_V_WHOLE : LLS_CUDA_K_WHOLE)) != 0;
+  f.entries = f.all + p.kv_first;
+  f.n = p.kv_count;
+  f.list_begin = p.kv_begin;
+  f.whole = (p.flags & LLS_CUDA_WHOLE) != 0;
   f.scratch = (p.flags & LLS_CUDA_SCRATCH) != 0;
   f.token = p.begin;
   f.end = p.end;
@@ -124,17 +129,21 @@ struct source {
   uint32_t layer, kv_head;
 };
 
-/* Returns the place of the lane's token in units of head_dim elements (int8 block:
- * bytes) from the pool's beginning. 32 bits suffice: 2^32 units are more than a GPU
+/* Returns the place of the lane's token in vectors of head_dim elements (int8 block:
+ * bytes) from the pool's beginning. 32 bits suffice: 2^32 vectors are more than a GPU
  * has. */
 template <int HD>
 static __device__ __forceinline__ uint32_t place_of(const source &from, const found &t)
 {
   uint32_t index = t.token - t.first_token, heads = from.pool.kv_heads;
   uint32_t slot = from_left(t) ? index : from.pool.block_tokens - 1 - index;
-  uint32_t head = t.block * (t.scratch ? heads : heads * from.pool.layers) +
-                  (t.scratch ? 0 : heads * from.layer) + from.kv_head;
-  uint32_t begin = t.scratch ? (uint32_t)(from.pool.scratch_at / HD) : 0;
+  uint32_t all = t.scratch ? heads : heads * from.pool.layers; /* of K, of V */
+  uint32_t head =
+      (is_v() ? all : 0) + (t.scratch ? 0 : heads * from.layer) + from.kv_head;
+  uint32_t begin = t.block * (uint32_t)(from.pool.unit / HD) << (in_bytes(t) ? 1 : 0);
+  if (t.scratch)
+    begin = (uint32_t)(from.pool.scratch_at / HD) +
+            t.block * 2 * all * from.pool.block_tokens;
   return t.there ? begin + head * from.pool.block_tokens + slot : NOWHERE;
 }
 
@@ -192,7 +201,7 @@ static __device__ __forceinline__ void load_mixed(const source &from, const foun
 {
   typedef slab_layout<HD> layout;
   constexpr unsigned cells = HD / 4;
-  uint32_t half = in_bytes(t) ? t.block : NOT_INT8;
+  uint32_t half = in_bytes(t) ? 2 * t.block + is_v() : NOT_INT8;
 #pragma unroll 1
   for (unsigned i = 0; i < SLAB * cells; i += WARP) {
     unsigned row = (i + threadIdx.x % WARP) / cells;
@@ -226,7 +235,7 @@ static __device__ __forceinline__ bool load_slab(const source &from, const found
   if (bytes) {
     shared<uint8_t> at = shared_cast<uint8_t>(to);
     copy_rows<HD, layout::int8_stride>((const char *)from.pool.data, place, first, at);
-    uint32_t half = __shfl_sync(ALL_LANES, t.block, first);
+    uint32_t half = 2 * __shfl_sync(ALL_LANES, t.block, first) + (first >= SLAB);
     unsigned d = threadIdx.x % WARP * 8;
     if (d < 2 * HD)
       copy_async(shared_cast<bf16>(at + (layout::steps + d * 2)),

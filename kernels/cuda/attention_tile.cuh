@@ -55,7 +55,7 @@ template <int HD, int THREADS> struct tile_share {
 /* The places of the tokens of two tiles: (2, 2 TILE). */
 struct tile_places {
   shared<uint64_t> at;
-  shared<uint32_t> half; /* with int8 blocks: the block's number, or NOT_INT8 */
+  shared<uint32_t> half; /* with int8 blocks: see token_place */
 };
 
 /* Returns the bytes of shared memory: two stages, then the places. */

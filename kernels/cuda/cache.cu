@@ -42,9 +42,10 @@ static __device__ __forceinline__ size_t slot_of(const lls_cuda_step *step,
                                                  unsigned row, bool is_v,
                                                  unsigned kv_head)
 {
-  size_t at = is_v ? step->v_at[row] : step->k_at[row];
-  unsigned layer = step->sequences[step->row_sequence[row]].scratch ? 0 : a.layer;
-  return at + ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
+  bool scratch = step->sequences[step->row_sequence[row]].scratch != 0;
+  unsigned layer = (scratch ? 0 : a.layer) + (is_v ? scratch ? 1 : pool.layers : 0);
+  return step->kv_at[row] +
+         ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
 }
 
 /* One thread for each share of a head of q, k and v of a row; q is untouched if nothing

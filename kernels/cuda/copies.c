@@ -14,38 +14,43 @@
 
 #include <errno.h>
 
-/* Blocks of one element type in a tier or in the staging memory. */
+/* Blocks of one form in a tier or in the staging memory. */
 struct blocks {
-  char *numbers;
-  uint16_t *scales;     /* NULL: not int8 */
-  size_t bytes, stride; /* bytes of a block's values; bytes from block to block */
+  char *memory;
+  size_t bytes;  /* of a block */
+  size_t stride; /* what a block's number counts, in bytes */
+  size_t pitch;  /* bytes from a block to its neighbour */
 };
 
-static struct blocks blocks_in(const struct lls_pool *p, void *numbers, uint16_t *scales,
-                               uint32_t form)
+static struct blocks blocks_in(const struct lls_pool *p, void *memory, uint32_t form)
 {
-  bool int8 = form == LLS_FORM_INT8;
-  size_t number = lls_dtype_bytes(p->shape.element);
   return (struct blocks){
-      .numbers = numbers,
-      .scales = int8 ? scales : NULL,
-      .bytes = int8 ? p->unit_bytes / number : p->unit_bytes,
-      .stride = int8 ? p->unit_bytes / 2 : p->unit_bytes,
+      .memory = memory,
+      .bytes = lls_form_bytes(&p->shape, form),
+      .stride = p->unit_bytes,
+      .pitch = lls_form_units(&p->shape, form) * p->unit_bytes,
   };
+}
+
+static struct blocks staged_in(const struct lls_pool *p, uint32_t form)
+{
+  size_t room = lls_cuda_staged_bytes(&p->shape);
+  return (struct blocks){.memory = p->staged,
+                         .bytes = lls_form_bytes(&p->shape, form),
+                         .stride = room,
+                         .pitch = room};
 }
 
 static struct blocks source_of(const struct lls_pool *p, const struct lls_copy *c)
 {
   bool host = lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE;
-  return blocks_in(p, host ? p->host : p->view.data,
-                   host ? p->host_scales : p->view.scales, c->source_form);
+  return blocks_in(p, host ? p->host : p->view.data, c->source_form);
 }
 
 static struct blocks target_of(const struct lls_pool *p, const struct lls_copy *c)
 {
   bool host = lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST;
-  return blocks_in(p, host ? p->host : p->view.data,
-                   host ? p->host_scales : p->view.scales, c->target_form);
+  return blocks_in(p, host ? p->host : p->view.data, c->target_form);
 }
 
 static enum cudaMemcpyKind kind_of(const struct lls_copy *c)
@@ -65,38 +70,30 @@ static bool converts(const struct lls_copy *c)
   return (c->source_form == LLS_FORM_INT8) != (c->target_form == LLS_FORM_INT8);
 }
 
-/* Are both copies of whole blocks between the same tiers and element types? */
+/* Are both copies of whole blocks between the same tiers and forms? */
 static bool alike(const struct lls_pool *p, const struct lls_copy *a,
                   const struct lls_copy *b)
 {
   return is_whole(p, a) && is_whole(p, b) && lls_copy_way(a) == lls_copy_way(b) &&
          a->order == b->order &&
-         (a->source_form == LLS_FORM_INT8) == (b->source_form == LLS_FORM_INT8) &&
-         (a->target_form == LLS_FORM_INT8) == (b->target_form == LLS_FORM_INT8);
+         lls_form_or_kv(a->source_form) == lls_form_or_kv(b->source_form) &&
+         lls_form_or_kv(a->target_form) == lls_form_or_kv(b->target_form);
 }
 
 /* ---- as they are ------------------------------------------------------------------- */
 
-/* Moves n whole blocks that are contiguous at both ends and have the same element
- * type. */
-static int move(const struct lls_cuda_device *d, const struct lls_pool *p,
-                struct blocks to, size_t target, struct blocks from, size_t source,
-                size_t n, enum cudaMemcpyKind kind)
+/* Moves n whole blocks of one form that are neighbours at both ends. */
+static int move(const struct lls_cuda_device *d, struct blocks to, size_t target,
+                struct blocks from, size_t source, size_t n, enum cudaMemcpyKind kind)
 {
-  char *into = to.numbers + target * to.stride,
-       *out_of = from.numbers + source * from.stride;
-  size_t scales = lls_scale_bytes(&p->shape), scale_numbers = scales / sizeof *to.scales;
+  char *into = to.memory + target * to.stride,
+       *out_of = from.memory + source * from.stride;
   if (into == out_of)
     return 0;
-  int rc = to.bytes == to.stride
-               ? cudaMemcpyAsync(into, out_of, n * to.bytes, kind, d->copies)
-               : cudaMemcpy2DAsync(into, to.stride, out_of, from.stride, to.bytes, n,
-                                   kind, d->copies);
-  if (rc == cudaSuccess && to.scales != NULL)
-    rc = cudaMemcpyAsync(to.scales + target * scale_numbers,
-                         from.scales + source * scale_numbers, n * scales, kind,
-                         d->copies);
-  return rc;
+  if (n == 1 || (to.bytes == to.pitch && from.bytes == from.pitch))
+    return cudaMemcpyAsync(into, out_of, n * to.bytes, kind, d->copies);
+  return cudaMemcpy2DAsync(into, to.pitch, out_of, from.pitch, to.bytes, n, kind,
+                           d->copies);
 }
 
 /* ---- some slots of blocks ---------------------------------------------------------- */
@@ -107,18 +104,29 @@ static struct lls_cuda_slot_run slot_run(const struct lls_pool *p,
 {
   return (struct lls_cuda_slot_run){
       .from =
-          source_of(p, c).numbers + c->source * p->unit_bytes + c->slot * p->slot_bytes,
-      .to = target_of(p, c).numbers + c->target * p->unit_bytes +
+          source_of(p, c).memory + c->source * p->unit_bytes + c->slot * p->slot_bytes,
+      .to = target_of(p, c).memory + c->target * p->unit_bytes +
             (size_t)(c->slot + c->shift) * p->slot_bytes,
       .bytes = c->n_slots * p->slot_bytes,
   };
 }
 
-static bool overlap(const struct lls_copy *a, const struct lls_copy *b)
+/* Do blocks of these forms share units? */
+static bool share_units(const struct lls_pool *p, uint32_t form, uint32_t block,
+                        uint32_t other_form, uint32_t other)
+{
+  return block < other + (uint64_t)lls_form_units(&p->shape, other_form) &&
+         other < block + (uint64_t)lls_form_units(&p->shape, form);
+}
+
+/* Do two copies of slots write the same? */
+static bool overlap(const struct lls_pool *p, const struct lls_copy *a,
+                    const struct lls_copy *b)
 {
   uint32_t first = (uint32_t)(a->slot + a->shift), other = (uint32_t)(b->slot + b->shift);
-  return a->target == b->target && first < other + b->n_slots &&
-         other < first + a->n_slots;
+  if (a->target != b->target)
+    return share_units(p, a->target_form, a->target, b->target_form, b->target);
+  return first < other + b->n_slots && other < first + a->n_slots;
 }
 
 /* Returns how many of n copies of slots one launch can make: all over the link, in the
@@ -132,10 +140,11 @@ static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c,
     return 1;
   for (size_t i = 1; i < most; i++) {
     if (is_whole(p, &c[i]) || lls_copy_way(&c[i]) != lls_copy_way(c) ||
-        c[i].order != c->order)
+        c[i].order != c->order ||
+        lls_form_sides(c[i].source_form) != lls_form_sides(c->source_form))
       return i;
     for (size_t j = 0; j < i; j++)
-      if (overlap(&c[i], &c[j]))
+      if (overlap(p, &c[i], &c[j]))
         return i;
   }
   return most;
@@ -146,7 +155,8 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
 {
   struct lls_cuda_slots a = {.head_bytes = p->head_bytes,
                              .slot_bytes = p->slot_bytes,
-                             .heads = p->shape.layers * p->shape.kv_heads};
+                             .heads = lls_form_sides(c->source_form) * p->shape.layers *
+                                      p->shape.kv_heads};
   struct lls_cuda_slot_run one = slot_run(p, c);
   if (n == 1)
     return one.bytes == 0 || one.from == one.to
@@ -163,57 +173,52 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
 /* Returns how many of n copies move neighbouring blocks. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
+  uint32_t units = lls_form_units(&p->shape, c->source_form);
   size_t i = 1;
-  while (i < n && alike(p, &c[0], &c[i]) && c[i].source == c[0].source + i &&
-         c[i].target == c[0].target + i &&
+  while (i < n && alike(p, &c[0], &c[i]) && c[i].source == c[0].source + i * units &&
+         c[i].target == c[0].target + i * units &&
          lls_copy_way(&c[0]) != LLS_COPY_DEVICE_TO_DEVICE)
     i++;
   return i;
 }
 
-/* ---- to another element ------------------------------------------------------------ */
-
-static uint32_t unit_of(uint32_t form, uint32_t block)
-{
-  return form == LLS_FORM_INT8 ? block / 2 : block;
-}
+/* ---- to another form --- ----------------------------------------------------------- */
 
 /* Would one of the two copies read or write what the other writes? */
-static bool must_wait(const struct lls_copy *c, const struct lls_copy *earlier)
+static bool must_wait(const struct lls_pool *p, const struct lls_copy *c,
+                      const struct lls_copy *earlier)
 {
-  uint32_t from = unit_of(c->source_form, c->source);
-  uint32_t to = unit_of(c->target_form, c->target);
+  uint32_t from = c->source_form, to = c->target_form; /* as earlier's */
   bool same_pool = lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE;
-  return c->target == earlier->target ||
-         (same_pool && (from == unit_of(c->target_form, earlier->target) ||
-                        to == unit_of(c->source_form, earlier->source)));
+  return share_units(p, to, c->target, to, earlier->target) ||
+         (same_pool && (share_units(p, from, c->source, to, earlier->target) ||
+                        share_units(p, to, c->target, from, earlier->source)));
 }
 
 /* Returns how many of n copies one launch can make. */
 static size_t together(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
-  uint32_t over_link =
-      lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE ? c->source_form : c->target_form;
-  size_t staged = over_link == LLS_FORM_INT8 ? LLS_CUDA_STAGED : LLS_CUDA_STAGED / 2;
   size_t most =
-      lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE ? LLS_CUDA_CONVERTED : staged;
+      lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE ? LLS_CUDA_CONVERTED : LLS_CUDA_STAGED;
   for (size_t i = 1; i < n && i < most; i++) {
     if (!alike(p, &c[0], &c[i]))
       return i;
     for (size_t j = 0; j < i; j++)
-      if (must_wait(&c[i], &c[j]))
+      if (must_wait(p, &c[i], &c[j]))
         return i;
   }
   return n < most ? n : most;
 }
 
-static struct lls_cuda_conversion conversion(struct blocks from, struct blocks to)
+static struct lls_cuda_conversion conversion(const struct lls_copy *c, struct blocks from,
+                                             struct blocks to)
 {
   return (struct lls_cuda_conversion){
-      .from = from.numbers,
-      .to = to.numbers,
-      .from_scales = from.scales,
-      .to_scales = to.scales,
+      .from = from.memory,
+      .to = to.memory,
+      .from_stride = from.stride,
+      .to_stride = to.stride,
+      .quantise = c->target_form == LLS_FORM_INT8,
   };
 }
 
@@ -221,15 +226,16 @@ static struct lls_cuda_conversion conversion(struct blocks from, struct blocks t
 static int convert_to_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                            const struct lls_copy *c, size_t n)
 {
-  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->target_form);
-  struct lls_cuda_conversion change = conversion(source_of(p, c), staged);
+  uint32_t units = lls_form_units(&p->shape, c->target_form);
+  struct blocks staged = staged_in(p, c->target_form);
+  struct lls_cuda_conversion change = conversion(c, source_of(p, c), staged);
   for (; change.n < n; change.n++)
     change.blocks[change.n] = (struct lls_cuda_block_pair){c[change.n].source, change.n};
   int rc = lls_cuda_run_conversion(d->copies, &p->view, &change);
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
-    for (run = 1; i + run < n && c[i + run].target == c[i].target + run;)
+    for (run = 1; i + run < n && c[i + run].target == c[i].target + run * units;)
       run++;
-    rc = move(d, p, target_of(p, c), c[i].target, staged, i, run, kind_of(c));
+    rc = move(d, target_of(p, c), c[i].target, staged, i, run, kind_of(c));
   }
   return rc;
 }
@@ -238,13 +244,14 @@ static int convert_to_host(const struct lls_cuda_device *d, const struct lls_poo
 static int convert_from_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                              const struct lls_copy *c, size_t n)
 {
-  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->source_form);
-  struct lls_cuda_conversion change = conversion(staged, target_of(p, c));
+  uint32_t units = lls_form_units(&p->shape, c->source_form);
+  struct blocks staged = staged_in(p, c->source_form);
+  struct lls_cuda_conversion change = conversion(c, staged, target_of(p, c));
   int rc = cudaSuccess;
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
-    for (run = 1; i + run < n && c[i + run].source == c[i].source + run;)
+    for (run = 1; i + run < n && c[i + run].source == c[i].source + run * units;)
       run++;
-    rc = move(d, p, staged, i, source_of(p, c), c[i].source, run, kind_of(c));
+    rc = move(d, staged, i, source_of(p, c), c[i].source, run, kind_of(c));
   }
   for (; change.n < n; change.n++)
     change.blocks[change.n] = (struct lls_cuda_block_pair){change.n, c[change.n].target};
@@ -258,7 +265,7 @@ static int convert(const struct lls_cuda_device *d, const struct lls_pool *p,
     return convert_to_host(d, p, c, n);
   if (lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE)
     return convert_from_host(d, p, c, n);
-  struct lls_cuda_conversion change = conversion(source_of(p, c), target_of(p, c));
+  struct lls_cuda_conversion change = conversion(c, source_of(p, c), target_of(p, c));
   for (; change.n < n; change.n++)
     change.blocks[change.n] =
         (struct lls_cuda_block_pair){c[change.n].source, c[change.n].target};
@@ -280,8 +287,7 @@ static size_t copy_some(const struct lls_cuda_device *d, const struct lls_pool *
   if (converts(c))
     *rc = convert(d, p, c, n);
   else
-    *rc =
-        move(d, p, target_of(p, c), c->target, source_of(p, c), c->source, n, kind_of(c));
+    *rc = move(d, target_of(p, c), c->target, source_of(p, c), c->source, n, kind_of(c));
   return n;
 }
 

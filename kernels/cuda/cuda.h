@@ -41,13 +41,11 @@ struct lls_pool {
   uint32_t attention_slots; /* blocks of decode attention that run at once */
   /* (host_units, unit_bytes) pinned, NULL without a host tier */
   char *host;
-  /* scales in the layout of view.scales; NULL if the host has no int8 blocks */
-  uint16_t *host_scales;
-  /* Only with int8 host blocks: blocks between their conversion and the transfer. */
-  char *staged;            /* (STAGED, unit_bytes / 2) device */
-  uint16_t *staged_scales; /* (STAGED, scales of half a unit) */
+  /* Only with int8 host blocks: blocks between their conversion and the transfer, at
+   * multiples of lls_cuda_staged_bytes in device memory. */
+  char *staged;
 
-  /* Only with scratch_units: X and the K and V restored from it, in the activations'
+  /* Only with scratch_blocks: X and the K and V restored from it, in the activations'
    * type. */
   /* (LLS_CUDA_RESTORE_ROWS, kv columns); restored has twice as many columns */
   void *restored_x, *restored;
@@ -58,9 +56,15 @@ struct lls_pool {
   struct lls_rope_shape angles_of; /* the rope of the angles; all 0: not computed yet */
 };
 
-/* int8 blocks, or 4 other blocks: 4 MiB for Llama-3-8B */
-#define LLS_CUDA_STAGED       8
+#define LLS_CUDA_STAGED       4    /* blocks: 8 MiB for Llama-3-8B */
 #define LLS_CUDA_RESTORE_ROWS 2048 /* tokens restored by one product */
+
+/* Bytes of a staged block of either form. */
+static inline size_t lls_cuda_staged_bytes(const struct lls_pool_shape *s)
+{
+  size_t wide = lls_form_bytes(s, LLS_FORM_KV), int8 = lls_form_bytes(s, LLS_FORM_INT8);
+  return ((wide > int8 ? wide : int8) + 15) & ~(size_t)15;
+}
 
 /* Rows of one format, plain or codes; a list if the rows of a layer have several
  * formats. */

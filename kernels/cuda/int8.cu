@@ -49,32 +49,39 @@ static __device__ __forceinline__ float clipped(float x)
   return x < HALF_MOST ? x : HALF_MOST;
 }
 
-/* The beginnings of a head in one pair of blocks. */
-struct ends {
-  size_t from, to, from_scale, to_scale;
-};
-
-template <class E>
-static __device__ __forceinline__ ends ends_of(const lls_cuda_pool &pool,
-                                               const lls_cuda_conversion &c)
+/* The first number of a thread block's head in a block. */
+template <class N>
+static __device__ __forceinline__ size_t numbers_at(const lls_cuda_pool &pool,
+                                                    size_t block)
 {
-  const lls_cuda_block_pair pair = c.blocks[blockIdx.y];
-  size_t head = blockIdx.x, heads = gridDim.x, hd = pool.head_dim;
-  size_t numbers = (size_t)pool.block_tokens * hd, unit = heads * numbers;
-  size_t half = unit * sizeof(E) / 2, first = head * numbers;
-  return {pair.from * (c.from_scales != nullptr ? half : unit) + first,
-          pair.to * (c.to_scales != nullptr ? half : unit) + first,
-          (pair.from * heads + head) * 2 * hd, (pair.to * heads + head) * 2 * hd};
+  return block + (size_t)blockIdx.x * pool.block_tokens * pool.head_dim * sizeof(N);
 }
 
-/* A thread block for each head of all layers, for each pair of blocks. */
+/* The scales of the head in an int8 block, behind the bytes of all heads. */
+static __device__ __forceinline__ size_t scales_at(const lls_cuda_pool &pool,
+                                                   size_t block)
+{
+  size_t bytes = (size_t)gridDim.x * pool.block_tokens * pool.head_dim;
+  return block + bytes + (size_t)blockIdx.x * 2 * pool.head_dim * sizeof(uint16_t);
+}
+
+static __device__ __forceinline__ size_t source_of(const lls_cuda_conversion &c)
+{
+  return (size_t)c.from + c.blocks[blockIdx.y].from * c.from_stride;
+}
+
+static __device__ __forceinline__ size_t target_of(const lls_cuda_conversion &c)
+{
+  return (size_t)c.to + c.blocks[blockIdx.y].to * c.to_stride;
+}
+
+/* A thread block for each head of K and of V in all layers, for each pair of blocks. */
 template <class E> __global__ void quantise(lls_cuda_pool pool, lls_cuda_conversion c)
 {
-  const ends at = ends_of<E>(pool, c);
   uint32_t hd = pool.head_dim, slots = pool.block_tokens;
-  const E *from = (const E *)c.from + at.from;
-  uint8_t *to = (uint8_t *)c.to + at.to;
-  uint16_t *scales = c.to_scales + at.to_scale;
+  const E *from = (const E *)numbers_at<E>(pool, source_of(c));
+  uint8_t *to = (uint8_t *)numbers_at<uint8_t>(pool, target_of(c));
+  uint16_t *scales = (uint16_t *)scales_at(pool, target_of(c));
   for (unsigned d = threadIdx.x; d < hd; d += blockDim.x) {
     float low = to_float(from[d]), high = low;
     for (uint32_t slot = 1; slot < slots; slot++) {
@@ -113,9 +120,9 @@ static __device__ __forceinline__ void widen_slots(const uint8_t *from,
 
 template <class E> __global__ void make_wide(lls_cuda_pool pool, lls_cuda_conversion c)
 {
-  const ends at = ends_of<E>(pool, c);
-  widen_slots((const uint8_t *)c.from + at.from, c.from_scales + at.from_scale,
-              (E *)c.to + at.to, pool.head_dim, pool.block_tokens);
+  widen_slots((const uint8_t *)numbers_at<uint8_t>(pool, source_of(c)),
+              (const uint16_t *)scales_at(pool, source_of(c)),
+              (E *)numbers_at<E>(pool, target_of(c)), pool.head_dim, pool.block_tokens);
 }
 
 template <class E> __global__ void widen(lls_cuda_pool pool, lls_cuda_widening w)
@@ -135,8 +142,8 @@ static dim3 threads_for(const lls_cuda_pool &pool)
 template <class E>
 static int run(cudaStream_t s, const lls_cuda_pool &pool, const lls_cuda_conversion &c)
 {
-  dim3 grid(pool.layers * pool.kv_heads, c.n), block = threads_for(pool);
-  if (c.to_scales != nullptr)
+  dim3 grid(2 * pool.layers * pool.kv_heads, c.n), block = threads_for(pool);
+  if (c.quantise != 0)
     return launch(s, quantise<E>, grid, block, 0, pool, c);
   return launch(s, make_wide<E>, grid, block, 0, pool, c);
 }

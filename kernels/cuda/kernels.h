@@ -26,11 +26,10 @@ extern "C" {
 struct lls_cuda_sequence {
   uint32_t first_row, n_rows, context;
   /* range of the step's block table entries */
-  uint32_t k_first, k_count, v_first, v_count;
-  uint32_t k_whole,
-      v_whole; /* 1: entries are whole blocks in order, filled from slot 0 on */
+  uint32_t kv_first, kv_count;
+  uint32_t kv_whole; /* 1: entries are whole blocks in order, filled from slot 0 on */
   uint32_t x_first, x_count, x_whole;
-  uint32_t scratch; /* 1: K's and V's blocks are scratch units, of one layer each */
+  uint32_t scratch; /* 1: the blocks of K and V are scratch blocks, of one layer each */
   uint32_t first_restored; /* number of restored tokens in the sequences before */
 };
 
@@ -54,7 +53,7 @@ struct lls_cuda_item {
 
 #define LLS_CUDA_NO_PART UINT32_MAX
 
-enum { LLS_CUDA_K_WHOLE = 1, LLS_CUDA_V_WHOLE = 2, LLS_CUDA_SCRATCH = 4 };
+enum { LLS_CUDA_WHOLE = 1, LLS_CUDA_SCRATCH = 2 };
 
 /* The work of a thread block: up to 16 queries, with everything that it needs to know
  * of the sequence, so that it reads only this before the block table entries. */
@@ -63,9 +62,8 @@ struct lls_cuda_piece {
   uint32_t position;    /* position of the first row */
   uint32_t begin, end;
   uint32_t part, first_part, n_parts;
-  uint32_t k_first, k_count, k_begin; /* range of entries, and the first token in them */
-  uint32_t v_first, v_count, v_begin;
-  uint32_t flags; /* see above */
+  uint32_t kv_first, kv_count, kv_begin; /* range of entries, their first token */
+  uint32_t flags;                        /* see above */
   uint32_t sinks; /* 1: it contains the first token that the rows see */
 };
 
@@ -83,9 +81,9 @@ struct lls_cuda_step {
   uint32_t n_rows, n_sequences, n_restored;
   const int32_t *tokens, *positions; /* (padded rows) with 0 in padding rows */
   const uint32_t *row_sequence;      /* (n_rows) */
-  /* (n_rows) elements from the pool's beginning to the row's slot in layer 0, head 0;
-   * scratch units have only one layer */
-  const uint64_t *k_at, *v_at;
+  /* (n_rows) elements from the pool's beginning to the row's slot in K's layer 0, head 0;
+   * scratch blocks have only one layer */
+  const uint64_t *kv_at;
   const struct lls_cuda_sequence *sequences; /* (n_sequences) */
   const struct lls_block_entry *entries;
 };
@@ -286,14 +284,14 @@ int lls_cuda_run_fill(cudaStream_t, uint64_t seed, size_t columns, size_t stride
 
 /* ---- cache.cu: rope and writing to the cache -------------------------------------- */
 
-/* Device units: (units, layers, kv_heads, block_tokens, head_dim); from element
- * scratch_at on, scratch units of one layer. */
+/* The device's units. A block is (2, layers, kv_heads, block_tokens, head_dim), K then V;
+ * in int8 these are bytes, and scales (2, layers, kv_heads, 2, head_dim) in f16 follow:
+ * steps, then least values. From element scratch_at on, scratch blocks of one layer. */
 struct lls_cuda_pool {
   void *data;
-  /* scales of halves of units, (2 units, layers, kv_heads, 2, head_dim) f16: steps,
-   * then least values; NULL if the pool has no int8 blocks */
-  uint16_t *scales;
+  uint64_t unit; /* elements */
   uint64_t scratch_at;
+  uint32_t int8; /* 1: some blocks may be int8 */
   enum lls_dtype element;
   uint32_t layers, kv_heads, block_tokens, head_dim;
 };
@@ -337,7 +335,7 @@ struct lls_cuda_restore {
   void *kv;            /* (n_rows, 2 kv columns) k, then v */
 };
 
-/* Writes rows h (n_rows, kv columns), `columns` apart, of sequences with scratch units
+/* Writes rows h (n_rows, kv columns), `columns` apart, of sequences with scratch blocks
  * to their X blocks. */
 int lls_cuda_run_hidden_write(cudaStream_t, enum lls_dtype numbers,
                               const struct lls_cuda_step *, const struct lls_cuda_pool *,
@@ -356,18 +354,17 @@ int lls_cuda_run_restore_write(cudaStream_t, enum lls_dtype numbers,
 
 #define LLS_CUDA_CONVERTED 32 /* most blocks in a call */
 
-/* Converts block `from` to block `to`; each is an index into its own side. */
+/* Converts block `from` to block `to`; each is an index into its own array. */
 struct lls_cuda_block_pair {
   uint32_t from, to;
 };
 
-/* A conversion between int8 blocks and the cache's element. The side with scales has
- * the int8 blocks, half as many bytes apart as the other side's blocks. */
+/* A conversion between int8 blocks and the cache's element. */
 struct lls_cuda_conversion {
   const void *from;
   void *to;
-  const uint16_t *from_scales; /* NULL: quantise */
-  uint16_t *to_scales;         /* NULL: make wide */
+  size_t from_stride, to_stride; /* bytes that an index stands for */
+  uint32_t quantise;             /* 1: to int8; 0: from int8 */
   uint32_t n;
   /* (n) none is both read and written */
   struct lls_cuda_block_pair blocks[LLS_CUDA_CONVERTED];

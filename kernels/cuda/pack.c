@@ -24,10 +24,11 @@ static int open_stream(struct lls_cuda_device *d)
 /* Copies n_slots slots of every layer and head between the pool and the contiguous
  * buffer `packed`. */
 static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char *at,
-                char *packed, uint32_t n_slots, bool packs)
+                char *packed, const struct lls_pull *c, bool packs)
 {
-  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
-  size_t bytes = n_slots * p->slot_bytes;
+  size_t heads =
+      (size_t)lls_form_sides(c->source_form) * p->shape.layers * p->shape.kv_heads;
+  size_t bytes = c->n_slots * p->slot_bytes;
   if (bytes == 0)
     return cudaSuccess;
   return packs ? cudaMemcpy2DAsync(packed, bytes, at, p->head_bytes, bytes, heads,
@@ -36,31 +37,24 @@ static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char 
                                    cudaMemcpyDefault, d->packs);
 }
 
-/* Copies an int8 block's bytes, then its scales. */
 static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
                      uint32_t block, char *packed)
 {
-  size_t scales = lls_scale_bytes(&p->shape);
-  size_t numbers = lls_block_bytes(&p->shape, LLS_FORM_INT8) - scales;
-  const char *from = (const char *)p->view.data + block * (p->unit_bytes / 2);
-  int rc = cudaMemcpyAsync(packed, from, numbers, cudaMemcpyDefault, d->packs);
-  if (rc == cudaSuccess)
-    rc = cudaMemcpyAsync(packed + numbers, p->view.scales + block * (scales / 2), scales,
+  const char *from = (const char *)p->view.data + block * p->unit_bytes;
+  return cudaMemcpyAsync(packed, from, lls_form_bytes(&p->shape, LLS_FORM_INT8),
                          cudaMemcpyDefault, d->packs);
-  return rc;
 }
 
 /* Widens slots of a packed int8 block; the kernel reads pinned memory over the link. */
 static int widen(const struct lls_cuda_device *d, const struct lls_pool *p,
                  const struct lls_pull *c, const char *packed)
 {
-  size_t scales = lls_scale_bytes(&p->shape);
-  size_t numbers = lls_block_bytes(&p->shape, LLS_FORM_INT8) - scales;
+  size_t numbers = 2 * lls_side_numbers(&p->shape);
   const struct lls_cuda_widening w = {
       .from = (const uint8_t *)packed,
       .scales = (const uint16_t *)(const void *)(packed + numbers),
       .to = (char *)p->view.data + c->target * p->unit_bytes,
-      .heads = p->shape.layers * p->shape.kv_heads,
+      .heads = 2 * p->shape.layers * p->shape.kv_heads,
       .from_slot = c->source_slot,
       .to_slot = c->target_slot,
       .n_slots = c->n_slots,
@@ -84,9 +78,9 @@ int lls_cuda_pool_pack(struct lls_device *device, const struct lls_pool *pool,
     if (!lls_pull_source_fits(&pool->shape, c))
       return -EINVAL;
     char *at = (char *)pool->view.data + c->source * pool->unit_bytes;
-    rc = lls_pull_is_int8(c) ? copy_int8(d, pool, c->source, packed)
-                             : copy(d, pool, at + c->source_slot * pool->slot_bytes,
-                                    packed, c->n_slots, true);
+    rc = lls_pull_is_int8(c)
+             ? copy_int8(d, pool, c->source, packed)
+             : copy(d, pool, at + c->source_slot * pool->slot_bytes, packed, c, true);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)
@@ -105,9 +99,9 @@ int lls_cuda_pool_unpack(struct lls_device *device, struct lls_pool *pool,
     if (!lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
     char *at = (char *)pool->view.data + c->target * pool->unit_bytes;
-    rc = lls_pull_is_int8(c) ? widen(d, pool, c, packed)
-                             : copy(d, pool, at + c->target_slot * pool->slot_bytes,
-                                    packed, c->n_slots, false);
+    rc = lls_pull_is_int8(c)
+             ? widen(d, pool, c, packed)
+             : copy(d, pool, at + c->target_slot * pool->slot_bytes, packed, c, false);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)

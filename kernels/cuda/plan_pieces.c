@@ -29,21 +29,16 @@ static uint64_t begin_of(const struct cutting *c, uint32_t lane)
 static struct lls_cuda_piece piece_of(const struct cutting *c, uint32_t sequence)
 {
   const struct lls_step_sequence *s = &c->device->step->sequences[sequence];
-  const struct lls_block_table *t = s->table;
   const struct lls_cuda_sequence *at = &c->sequences[sequence];
   return (struct lls_cuda_piece){
       .row = s->first_row,
       .n_rows = s->n_rows,
       .position = s->context,
       .part = LLS_CUDA_NO_PART,
-      .k_first = at->k_first,
-      .k_count = at->k_count,
-      .k_begin = lls_list_begin(t->k, t->k_count),
-      .v_first = at->v_first,
-      .v_count = at->v_count,
-      .v_begin = lls_list_begin(t->v, t->v_count),
-      .flags = (at->k_whole != 0 ? LLS_CUDA_K_WHOLE : 0) |
-               (at->v_whole != 0 ? LLS_CUDA_V_WHOLE : 0) |
+      .kv_first = at->kv_first,
+      .kv_count = at->kv_count,
+      .kv_begin = lls_list_begin(s->kv.entries, s->kv.n),
+      .flags = (at->kv_whole != 0 ? LLS_CUDA_WHOLE : 0) |
                (at->scratch != 0 ? LLS_CUDA_SCRATCH : 0),
   };
 }

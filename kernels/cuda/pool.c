@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit blocks on the device and, pinned, on the host; copies.c moves them. A unit
- * block has the same layout as on the CPU, (layers, kv_heads, block_tokens, head_dim),
- * and so have its halves if they are int8 blocks; their scales are stored separately.
+ * The units on the device and, pinned, on the host; copies.c moves blocks of them. A
+ * block has the same layout as on the CPU, see struct lls_pool_shape.
  */
 #include "kernels/cuda/ops.h"
 
@@ -17,6 +16,8 @@ static struct lls_cuda_pool view_of(const struct lls_pool_shape *s)
       .kv_heads = s->kv_heads,
       .block_tokens = s->block_tokens,
       .head_dim = s->head_dim,
+      .unit = lls_unit_bytes(s) / lls_dtype_bytes(s->element),
+      .int8 = lls_pool_has_int8(s, false),
   };
 }
 
@@ -39,44 +40,25 @@ static int allocate(uint32_t units, size_t unit_bytes, size_t extra, bool host,
 static int allocate_device(struct lls_pool *pool, struct lls_error *err)
 {
   const struct lls_pool_shape *s = &pool->shape;
-  size_t layer = s->kv_heads * pool->head_bytes;
-  if (layer > 0 && s->scratch_units > SIZE_MAX / 4 / layer)
-    return lls_fail(err, -ENOMEM, "no memory on the GPU for %u restored units",
-                    s->scratch_units);
-  pool->view.scratch_at =
-      s->device_units * (uint64_t)(pool->unit_bytes / lls_dtype_bytes(s->element));
-  return allocate(s->device_units, pool->unit_bytes, s->scratch_units * layer, false,
+  size_t scratch = 2 * s->kv_heads * pool->head_bytes;
+  if (scratch > 0 && s->scratch_blocks > SIZE_MAX / 4 / scratch)
+    return lls_fail(err, -ENOMEM, "no memory on the GPU for %u restored blocks",
+                    s->scratch_blocks);
+  pool->view.scratch_at = s->device_units * pool->view.unit;
+  return allocate(s->device_units, pool->unit_bytes, s->scratch_blocks * scratch, false,
                   &pool->view.data, err);
-}
-
-/* Allocates the scales of a tier with int8 blocks. */
-static int allocate_scales(const struct lls_pool_shape *s, bool host, uint16_t **out,
-                           struct lls_error *err)
-{
-  void *data = NULL;
-  int rc = 0;
-  if (lls_pool_has_scales(s, host))
-    rc = allocate(host ? s->host_units : s->device_units, 2 * lls_scale_bytes(s), 0, host,
-                  &data, err);
-  *out = data;
-  return rc;
 }
 
 static int allocate_host(struct lls_pool *pool, struct lls_error *err)
 {
   const struct lls_pool_shape *s = &pool->shape;
-  void *units = NULL, *staged = NULL, *scales = NULL;
+  void *units = NULL, *staged = NULL;
   int rc = allocate(s->host_units, pool->unit_bytes, 0, true, &units, err);
   pool->host = units;
-  if (rc == 0)
-    rc = allocate_scales(s, true, &pool->host_scales, err);
-  if (rc < 0 || pool->host_scales == NULL)
+  if (rc < 0 || !lls_pool_has_int8(s, true))
     return rc;
-  rc = lls_cuda_malloc(LLS_CUDA_STAGED * pool->unit_bytes / 2, &staged);
-  if (rc == 0)
-    rc = lls_cuda_malloc(LLS_CUDA_STAGED * lls_scale_bytes(s), &scales);
+  rc = lls_cuda_malloc(LLS_CUDA_STAGED * lls_cuda_staged_bytes(s), &staged);
   pool->staged = staged;
-  pool->staged_scales = scales;
   return rc < 0 ? lls_fail(err, rc, "no memory on the GPU to make blocks int8") : 0;
 }
 
@@ -122,11 +104,9 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
     lls_fail(err, rc, "the GPU of the pool cannot be used");
   if (rc == 0)
     rc = allocate_device(pool, err);
-  if (rc == 0)
-    rc = allocate_scales(shape, false, &pool->view.scales, err);
   if (rc == 0 && shape->host_units > 0)
     rc = allocate_host(pool, err);
-  if (rc == 0 && shape->scratch_units > 0)
+  if (rc == 0 && shape->scratch_blocks > 0)
     rc = allocate_restored(lls_cuda(device), pool, err);
   if (rc < 0) {
     lls_cuda_pool_destroy(device, pool);
@@ -153,10 +133,7 @@ void lls_cuda_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   cudaFree(pool->restored);
   cudaFree(pool->angles);
   cudaFree(pool->staged);
-  cudaFree(pool->staged_scales);
-  cudaFree(pool->view.scales);
   cudaFree(pool->view.data);
-  cudaFreeHost(pool->host_scales);
   cudaFreeHost(pool->host);
   free(pool);
 }

@@ -117,18 +117,19 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
                      const struct lls_pool *from_pool, const struct lls_pull *c)
 {
   const struct lls_pool_shape *s = &pool->shape;
-  uint32_t heads = s->layers * s->kv_heads, hd = s->head_dim;
+  uint32_t heads = 2 * s->layers * s->kv_heads, hd = s->head_dim;
   size_t numbers = (size_t)s->block_tokens * hd, scales = (size_t)2 * hd;
   size_t staged = LLS_CUDA_STAGING / (numbers + scales * sizeof(uint16_t));
   uint32_t at_once = r->way == THROUGH_HOST && staged < heads ? (uint32_t)staged : heads;
   const uint8_t *from =
-      (const uint8_t *)from_pool->view.data + c->source * (from_pool->unit_bytes / 2);
+      (const uint8_t *)from_pool->view.data + c->source * from_pool->unit_bytes;
+  const uint16_t *from_scales = (const uint16_t *)(const void *)(from + heads * numbers);
   char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
   int rc = at_once > 0 ? cudaSuccess : cudaErrorInvalidValue;
   for (uint32_t head = 0; head < heads && rc == cudaSuccess; head += at_once) {
     struct lls_cuda_widening w = {
         .from = from + head * numbers,
-        .scales = from_pool->view.scales + (c->source * (size_t)heads + head) * scales,
+        .scales = from_scales + head * scales,
         .to = to + head * pool->head_bytes,
         .heads = heads - head < at_once ? heads - head : at_once,
         .from_slot = c->source_slot,
@@ -146,14 +147,18 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
 /* ---- a list ----------------------------------------------------------------------- */
 
 /* Returns how many of n pulls are whole blocks that are contiguous at both ends. */
-static size_t neighbours(const struct lls_pool *p, const struct lls_pull *c, size_t n)
+static size_t neighbours(const struct lls_pool *p, const struct lls_pool *from_pool,
+                         const struct lls_pull *c, size_t n)
 {
-  size_t i = 1;
-  if (lls_pull_is_int8(c))
+  size_t bytes = lls_form_bytes(&p->shape, c->source_form), i = 1;
+  uint32_t there = lls_form_units(&from_pool->shape, c->source_form);
+  uint32_t here = lls_form_units(&p->shape, c->source_form);
+  if (lls_pull_is_int8(c) || there * from_pool->unit_bytes != bytes ||
+      here * p->unit_bytes != bytes)
     return 1;
   while (i < n && c[0].n_slots == p->shape.block_tokens && c[i].n_slots == c[0].n_slots &&
-         !lls_pull_is_int8(&c[i]) && c[i].source == c[0].source + i &&
-         c[i].target == c[0].target + i)
+         c[i].source_form == c[0].source_form && c[i].source == c[0].source + i * there &&
+         c[i].target == c[0].target + i * here)
     i++;
   return i;
 }
@@ -161,11 +166,13 @@ static size_t neighbours(const struct lls_pool *p, const struct lls_pull *c, siz
 static int pull_run(const struct route *r, const struct lls_pool *pool,
                     const struct lls_pool *from_pool, const struct lls_pull *c, size_t n)
 {
-  const char *from = (const char *)from_pool->view.data + c->source * pool->unit_bytes;
+  const char *from =
+      (const char *)from_pool->view.data + c->source * from_pool->unit_bytes;
   char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
   if (c->n_slots == pool->shape.block_tokens)
-    return copy(r, to, from, n * pool->unit_bytes);
-  size_t heads = (size_t)pool->shape.layers * pool->shape.kv_heads;
+    return copy(r, to, from, n * lls_form_bytes(&pool->shape, c->source_form));
+  size_t heads =
+      (size_t)lls_form_sides(c->source_form) * pool->shape.layers * pool->shape.kv_heads;
   int rc = cudaSuccess;
   from += c->source_slot * pool->slot_bytes;
   to += c->target_slot * pool->slot_bytes;
@@ -192,7 +199,7 @@ int lls_cuda_pool_pull(struct lls_device *device, struct lls_pool *pool,
   if (rc == cudaSuccess)
     rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
-    run = neighbours(pool, &list[i], n - i);
+    run = neighbours(pool, from_pool, &list[i], n - i);
     rc = lls_pull_is_int8(&list[i]) ? pull_int8(&route, pool, from_pool, &list[i])
                                     : pull_run(&route, pool, from_pool, &list[i], run);
   }

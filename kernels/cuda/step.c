@@ -28,9 +28,9 @@ static size_t gather_bytes(const struct lls_cuda_device *d)
   return (d->options.max_rows + LLS_CUDA_MOST_PADDING) * sizeof(uint32_t);
 }
 
-static size_t entries_of(const struct lls_block_table *t)
+static size_t entries_of(const struct lls_step_sequence *s)
 {
-  return (size_t)t->k_count + t->v_count + t->x_count;
+  return (size_t)s->kv.n + s->hidden.n;
 }
 
 static size_t bytes_wanted(const struct lls_cuda_device *d,
@@ -38,10 +38,10 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
 {
   size_t rows = lls_cuda_padded(s->n_rows), entries = 0;
   for (uint32_t i = 0; i < s->n_sequences && s->entries == NULL; i++)
-    entries += entries_of(s->sequences[i].table);
+    entries += entries_of(&s->sequences[i]);
   return aligned(sizeof(struct lls_cuda_step)) +
          aligned(LLS_CUDA_PLANS * sizeof(struct lls_cuda_plan)) +
-         2 * aligned(gather_bytes(d)) + 5 * aligned(rows * sizeof(uint64_t)) +
+         2 * aligned(gather_bytes(d)) + 4 * aligned(rows * sizeof(uint64_t)) +
          aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
          aligned(entries * sizeof(struct lls_block_entry)) +
          LLS_CUDA_PLANS * lls_cuda_plan_bytes(d, s->n_rows) +
@@ -51,14 +51,14 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
 /* ---- tables ------------------------------------------------------------------------ */
 
 /* Are the entries whole blocks in order, so that a division finds a token's entry? */
-static bool is_whole(const struct lls_block_entry *list, uint32_t n,
-                     uint32_t block_tokens)
+static bool is_whole(const struct lls_step_list *list, uint32_t block_tokens)
 {
-  uint32_t first_token = lls_list_begin(list, n);
+  const struct lls_block_entry *e = list->entries;
+  uint32_t first_token = lls_list_begin(e, list->n);
   bool whole = true;
-  for (uint32_t i = 0; i < n; i++)
-    whole &= list[i].first_token == first_token + i * block_tokens &&
-             list[i].direction == LLS_LEFT_TO_RIGHT;
+  for (uint32_t i = 0; i < list->n; i++)
+    whole &= e[i].first_token == first_token + i * block_tokens &&
+             e[i].direction == LLS_LEFT_TO_RIGHT;
   return whole;
 }
 
@@ -82,14 +82,14 @@ static const struct lls_block_entry *entry_of(const struct lls_block_entry *list
 /* Computes the destinations of a sequence's rows, in elements from the pool's
  * beginning. */
 static void place_rows(const struct lls_pool *pool, const struct lls_step_sequence *s,
-                       const struct lls_block_entry *list, uint32_t n, uint64_t *at)
+                       uint64_t *at)
 {
   const struct lls_pool_shape *p = &pool->shape;
   uint64_t layer = (uint64_t)p->kv_heads * p->block_tokens * p->head_dim;
-  uint64_t unit = s->scratch ? layer : layer * p->layers;
+  uint64_t unit = s->scratch ? 2 * layer : pool->view.unit;
   uint64_t begin = s->scratch ? pool->view.scratch_at : 0;
   uint32_t token = s->context;
-  const struct lls_block_entry *e = entry_of(list, n, token);
+  const struct lls_block_entry *e = entry_of(s->kv.entries, s->kv.n, token);
   for (uint32_t row = s->first_row; row < s->first_row + s->n_rows; row++, token++) {
     while (token >= e->first_token + e->count)
       e++;
@@ -102,41 +102,36 @@ static void place_rows(const struct lls_pool *pool, const struct lls_step_sequen
 
 /* Appends a list to the step's entries, and returns its first index. */
 static uint32_t append(struct lls_block_entry *entries, size_t *used,
-                       const struct lls_block_entry *list, uint32_t n)
+                       const struct lls_step_list *list)
 {
   uint32_t first = (uint32_t)*used;
-  if (n > 0)
-    memcpy(entries + first, list, n * sizeof *list);
-  *used += n;
+  if (list->n > 0)
+    memcpy(entries + first, list->entries, list->n * sizeof *entries);
+  *used += list->n;
   return first;
 }
 
 /* Copies a sequence's lists to the inputs, and records where they begin and whether
  * they are whole. */
-static void append_lists(struct lls_cuda_device *d, const struct lls_block_table *t,
+static void append_lists(struct lls_cuda_device *d, const struct lls_step_sequence *s,
                          struct lls_cuda_sequence *out, struct lls_block_entry *entries,
                          size_t *used)
 {
   uint32_t block_tokens = d->pool->shape.block_tokens;
-  out->k_first = append(entries, used, t->k, t->k_count);
-  out->v_first = append(entries, used, t->v, t->v_count);
-  out->x_first = append(entries, used, t->x, t->x_count);
-  out->k_whole = is_whole(t->k, t->k_count, block_tokens);
-  out->v_whole = is_whole(t->v, t->v_count, block_tokens);
-  out->x_whole = is_whole(t->x, t->x_count, block_tokens);
+  out->kv_first = append(entries, used, &s->kv);
+  out->x_first = append(entries, used, &s->hidden);
+  out->kv_whole = is_whole(&s->kv, block_tokens);
+  out->x_whole = is_whole(&s->hidden, block_tokens);
 }
 
 /* Records the same for lists that are already in the step's entries. */
 static void find_lists(const struct lls_device_step *step,
                        const struct lls_step_sequence *s, struct lls_cuda_sequence *out)
 {
-  const struct lls_block_table *t = s->table;
-  out->k_first = (uint32_t)(t->k - step->entries);
-  out->v_first = (uint32_t)(t->v - step->entries);
-  out->x_first = (uint32_t)(t->x - step->entries);
-  out->k_whole = (s->tidy & LLS_TIDY_K) != 0;
-  out->v_whole = (s->tidy & LLS_TIDY_V) != 0;
-  out->x_whole = (s->tidy & LLS_TIDY_X) != 0;
+  out->kv_first = s->kv.n > 0 ? (uint32_t)(s->kv.entries - step->entries) : 0;
+  out->x_first = s->hidden.n > 0 ? (uint32_t)(s->hidden.entries - step->entries) : 0;
+  out->kv_whole = s->kv.tidy;
+  out->x_whole = s->hidden.tidy;
 }
 
 static void lay_out_sequence(struct lls_cuda_device *d, uint32_t i,
@@ -148,14 +143,13 @@ static void lay_out_sequence(struct lls_cuda_device *d, uint32_t i,
       .first_row = from->first_row,
       .n_rows = from->n_rows,
       .context = from->context,
-      .k_count = from->table->k_count,
-      .v_count = from->table->v_count,
-      .x_count = from->table->x_count,
+      .kv_count = from->kv.n,
+      .x_count = from->hidden.n,
       .scratch = from->scratch,
       .first_restored = d->n_restored,
   };
   if (entries != NULL)
-    append_lists(d, from->table, out, entries, used);
+    append_lists(d, from, out, entries, used);
   else
     find_lists(d->step, from, out);
   d->n_restored += from->n_restored;
@@ -186,7 +180,7 @@ static struct lls_block_entry *take_entries(struct lls_cuda_device *d,
   const struct lls_device_step *s = d->step;
   size_t n = 0;
   for (uint32_t i = 0; i < s->n_sequences; i++)
-    n += entries_of(s->sequences[i].table);
+    n += entries_of(&s->sequences[i]);
   return lls_cuda_inputs_take(&d->inputs, n * sizeof(struct lls_block_entry),
                               &out->entries);
 }
@@ -196,8 +190,7 @@ static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
   const struct lls_device_step *s = d->step;
   size_t rows = s->n_rows * sizeof(uint64_t), used = 0;
   int rc = s->entries != NULL ? send_entries(d) : 0;
-  uint64_t *k_at = lls_cuda_inputs_take(&d->inputs, rows, &out->k_at);
-  uint64_t *v_at = lls_cuda_inputs_take(&d->inputs, rows, &out->v_at);
+  uint64_t *kv_at = lls_cuda_inputs_take(&d->inputs, rows, &out->kv_at);
   struct lls_cuda_sequence *sequences = lls_cuda_inputs_take(
       &d->inputs, s->n_sequences * sizeof *sequences, &out->sequences);
   struct lls_block_entry *entries = NULL;
@@ -207,8 +200,7 @@ static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
   for (uint32_t i = 0; i < s->n_sequences; i++) {
     const struct lls_step_sequence *from = &s->sequences[i];
     lay_out_sequence(d, i, &sequences[i], entries, &used);
-    place_rows(d->pool, from, from->table->k, from->table->k_count, k_at);
-    place_rows(d->pool, from, from->table->v, from->table->v_count, v_at);
+    place_rows(d->pool, from, kv_at);
   }
   out->n_restored = d->n_restored;
   return rc;

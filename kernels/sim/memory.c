@@ -132,9 +132,9 @@ int lls_sim_pool_create(struct lls_device *device, const struct lls_pool_shape *
                         struct lls_pool **out, struct lls_error *err)
 {
   struct lls_sim_device *d = lls_sim(device);
-  uint64_t unit = lls_unit_room(shape, false);
+  uint64_t unit = lls_unit_bytes(shape), side = lls_side_bytes(shape);
   uint64_t bytes =
-      shape->device_units * unit + shape->scratch_units * unit / shape->layers;
+      shape->device_units * unit + shape->scratch_blocks * 2 * side / shape->layers;
   uint64_t left = d->options.memory - d->totals.memory_used;
   if (bytes > left)
     return lls_fail(err, -ENOMEM, "%zu MiB are requested, %zu MiB are left on %s",

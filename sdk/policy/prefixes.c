@@ -203,22 +203,22 @@ bool lls_pol_prefixes_forget(struct lls_pol_prefixes *p, uint32_t b)
   return true;
 }
 
-/* Counts the blocks in k[begin, end) that several sequences hold. Without a window a
+/* Counts the blocks in list[begin, end) that several sequences hold. Without a window a
  * sequence that holds a block holds the blocks before it too, so shared blocks come first
  * and bisection finds where they end: the core calls this for every request in every
  * step. With a window they may be anywhere in the range, so all blocks are visited. */
 uint32_t lls_pol_prefixes_shared(const struct lls_pol_prefixes *p,
-                                 const struct lls_block_entry *k, uint32_t shift,
+                                 const struct lls_block_entry *list, uint32_t units,
                                  uint32_t begin, uint32_t end)
 {
   uint32_t low = begin, high = end, count = 0;
   for (uint32_t i = low; p->orphans && i < high; i++)
-    count += p->blocks[k[i].block >> shift].references > 1;
+    count += p->blocks[list[i].block / units].references > 1;
   if (p->orphans)
     return count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
-    if (p->blocks[k[middle].block >> shift].references > 1)
+    if (p->blocks[list[middle].block / units].references > 1)
       low = middle + 1;
     else
       high = middle;

@@ -1,6 +1,6 @@
 /*
- * example: blocks on demand and nothing else. A sequence has a list of blocks, each a K
- * unit and a V unit; it takes one from the stack of free ones whenever its last one is
+ * example: blocks on demand and nothing else. A sequence has a list of blocks, each some
+ * consecutive units; it takes one from the stack of free ones whenever its last one is
  * full, and gives all back at its end. No host tier, no sharing.
  *
  * A transaction changes words only, each through a journal of (word, old value): a
@@ -21,30 +21,26 @@
 #include <string.h>
 
 struct sequence {  /* by slot */
-  uint32_t blocks; /* entries in use of its lists */
+  uint32_t blocks; /* entries in use of its list */
   uint32_t cached; /* tokens */
 };
 
 struct pool { /* a state fits a pool with the same numbers */
-  uint32_t block_tokens, per_list, n_slots, total;
+  uint32_t block_tokens, block_units, per_list, n_slots, total;
 };
 
 struct state {
   const struct lls_host *host;
   struct pool pool;
   uint32_t n_free;
-  struct sequence *sequences;    /* (n_slots) */
-  uint32_t *free;                /* (total) a stack of blocks */
-  uint32_t *blocks;              /* (n_slots, per_list) */
-  struct lls_block_entry *lists; /* (n_slots, K and V, per_list) what table shows */
-  uint8_t *seen;                 /* (total) used by audit only */
+  struct sequence *sequences;      /* (n_slots) */
+  uint32_t *free;                  /* (total) a stack of blocks */
+  uint32_t *blocks;                /* (n_slots, per_list) */
+  struct lls_block_entry *entries; /* (n_slots, per_list) what table shows */
+  struct lls_group_list *lists;    /* (n_slots) of it */
+  uint8_t *seen;                   /* (total) used by audit only */
   struct lls_pol_journal journal;
 };
-
-static struct lls_block_entry *list_of(const struct state *s, uint32_t slot, bool v)
-{
-  return s->lists + ((size_t)2 * slot + v) * s->pool.per_list;
-}
 
 static uint32_t *blocks_of(const struct state *s, uint32_t slot)
 {
@@ -150,10 +146,11 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-/* flags: the part that other requests may still share; without sharing there is none. */
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+/* how: the part that other requests may still share; without sharing there is none. */
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
-  (void)flags;
+  (void)how;
   pop_blocks(self, r->slot);
 }
 
@@ -168,8 +165,8 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
 {
   const struct state *s = self;
   bool device = tier == LLS_TIER_DEVICE;
-  out->total_units = device ? 2 * s->pool.total : 0;
-  out->free_units = device ? 2 * s->n_free : 0;
+  out->total_units = device ? s->pool.block_units * s->pool.total : 0;
+  out->free_units = device ? s->pool.block_units * s->n_free : 0;
   out->reserved_units = 0;
   return tier <= LLS_TIER_HOST ? 0 : -ENOTSUP;
 }
@@ -181,7 +178,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   const struct sequence *q = &s->sequences[r->slot];
   uint32_t wanted = blocks_for(s, q->cached + tokens);
   (void)form;
-  out->new_units = wanted > q->blocks ? 2 * (wanted - q->blocks) : 0;
+  out->new_units = wanted > q->blocks ? s->pool.block_units * (wanted - q->blocks) : 0;
   out->restore_units = 0;
   return 0;
 }
@@ -195,30 +192,25 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
     return 0;
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
-  out->device_units = out->owned_units = 2 * q->blocks;
+  out->device_units = out->owned_units = s->pool.block_units * q->blocks;
   out->free_slots = q->blocks * s->pool.block_tokens - q->cached;
   return 0;
 }
 
-/* Block b is units 2 b (K) and 2 b + 1 (V). */
+/* Block b begins with unit b block_units. */
 static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
 {
   const struct state *s = self;
   uint32_t n = s->sequences[r->slot].blocks;
-  for (uint32_t v = 0; v < 2; v++)
-    for (uint32_t i = 0; i < n; i++)
-      list_of(s, r->slot, v)[i] = (struct lls_block_entry){
-          .block = 2 * blocks_of(s, r->slot)[i] + v,
-          .first_token = i * s->pool.block_tokens,
-          .count = (uint16_t)s->pool.block_tokens,
-      };
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV,
-      .k_count = n,
-      .v_count = n,
-      .k = list_of(s, r->slot, false),
-      .v = list_of(s, r->slot, true),
-  };
+  struct lls_block_entry *entries = s->entries + (size_t)r->slot * s->pool.per_list;
+  for (uint32_t i = 0; i < n; i++)
+    entries[i] = (struct lls_block_entry){
+        .block = s->pool.block_units * blocks_of(s, r->slot)[i],
+        .first_token = i * s->pool.block_tokens,
+        .count = (uint16_t)s->pool.block_tokens,
+    };
+  s->lists[r->slot] = (struct lls_group_list){.entries = entries, .n_entries = n};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &s->lists[r->slot]};
   return 0;
 }
 
@@ -272,7 +264,7 @@ static int audit(void *self, const struct lls_sink *sink)
 
 /* ---- what a reload takes over ----------------------------------------------------- */
 
-#define STATE_VERSION 1 /* of the exported state */
+#define STATE_VERSION 2 /* of the exported state */
 
 static int parts(void *manager, struct lls_pol_state_walk *w)
 {
@@ -323,6 +315,7 @@ static void destroy(void *self)
   free(s->sequences);
   free(s->free);
   free(s->blocks);
+  free(s->entries);
   free(s->lists);
   free(s->seen);
   free(s->journal.changes);
@@ -338,7 +331,8 @@ static int create(const struct lls_host *host, const void *params,
     return -ENOMEM;
   s->host = host;
   s->pool.block_tokens = g->block_tokens;
-  s->pool.total = g->device_units / 2;
+  s->pool.block_units = host->engine->groups[0]->forms[0].block_units;
+  s->pool.total = g->device_units / s->pool.block_units;
   s->pool.per_list = blocks_for(s, host->engine->max_context);
   s->pool.n_slots = host->engine->max_requests;
   s->journal.max =
@@ -346,10 +340,11 @@ static int create(const struct lls_host *host, const void *params,
   s->sequences = calloc(s->pool.n_slots, sizeof *s->sequences);
   s->free = calloc((size_t)s->pool.total + 1, sizeof *s->free);
   s->blocks = calloc((size_t)s->pool.n_slots * s->pool.per_list, sizeof *s->blocks);
-  s->lists = calloc((size_t)2 * s->pool.n_slots * s->pool.per_list, sizeof *s->lists);
+  s->entries = calloc((size_t)s->pool.n_slots * s->pool.per_list, sizeof *s->entries);
+  s->lists = calloc(s->pool.n_slots, sizeof *s->lists);
   s->seen = calloc((size_t)s->pool.total + 1, sizeof *s->seen);
   s->journal.changes = calloc(s->journal.max, sizeof *s->journal.changes);
-  if (!s->sequences || !s->free || !s->blocks || !s->lists || !s->seen ||
+  if (!s->sequences || !s->free || !s->blocks || !s->entries || !s->lists || !s->seen ||
       !s->journal.changes) {
     destroy(s);
     return -ENOMEM;
@@ -359,9 +354,16 @@ static int create(const struct lls_host *host, const void *params,
   return 0;
 }
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

@@ -65,9 +65,10 @@ static inline int cache_admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-static inline void cache_release(void *self, const struct lls_request *r, uint32_t flags)
+static inline void cache_release(void *self, const struct lls_request *r,
+                                 const struct lls_release *how)
 {
-  (void)self, (void)r, (void)flags;
+  (void)self, (void)r, (void)how;
 }
 
 static inline int cache_info(void *self, const struct lls_request *r,
@@ -83,7 +84,8 @@ static inline int cache_table(void *self, const struct lls_request *r,
                               struct lls_block_table *out)
 {
   (void)self, (void)r;
-  *out = (struct lls_block_table){.form = LLS_FORM_NONE};
+  static const struct lls_group_list none;
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &none};
   return 0;
 }
 
@@ -105,8 +107,15 @@ static inline int cache_audit(void *self, const struct lls_sink *sink)
   return 0;
 }
 
+static const struct lls_cache_caps cache_caps = {
+    .size = sizeof cache_caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 #define FIXTURE_CACHE_HEAD                                                               \
-  .api_version = LLS_API_VERSION, .size = sizeof(struct lls_cache_vtable)
+  .api_version = LLS_API_VERSION, .size = sizeof(struct lls_cache_vtable),               \
+  .caps = &cache_caps
 #define FIXTURE_CACHE_CALLBACKS_BUT_AUDIT                                                \
   .create = cache_create, .destroy = fixture_destroy, .capacity = cache_capacity,        \
   .need = cache_need, .begin = cache_zero, .mark = cache_none,                           \

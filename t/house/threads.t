@@ -27,6 +27,7 @@ my %without = (
     'core/cluster/bulk.h' => 'likewise: it is part of fetch.h; whichever thread loads the model opens it',
     'core/cluster/links.h' => 'likewise: it is part of bulk.h',
     lls_policy_host_is_owned => 'is the question itself',
+    lls_table_has_hidden     => 'reads the table that it gets',
     lls_live_create          => 'is made for lls_loop_submit, which asserts',
     lls_live_free            => 'likewise, lls_loop_events',
     lls_device_create        => 'is called by whichever thread loads the model',

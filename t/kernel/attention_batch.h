@@ -3,7 +3,7 @@
  * A batch of attention on the CPU device, and its expected result: softmax(q K) V in
  * double. cache_write stores K and V in the pool, so both agree on the place of each
  * token. Tables are as irregular as the SDK allows: any block size, blocks anywhere,
- * partly filled, from either end, K and V cut differently.
+ * partly filled, from either end.
  *
  * Tolerance: a score is a sum of head_dim products in f32, so it is off by at most
  * SCORE_EPSILON of the magnitudes added, which changes weights by the same relative
@@ -39,9 +39,9 @@ struct sequence {
   uint32_t context, n_rows;
   /* (context + n_rows, columns), INT8 tokens with the values they are read as */
   float *qkv;
-  bool *int8; /* (2, context + n_rows) of K, of V: the token is in an int8 block */
-  struct lls_block_table table;
-  struct lls_block_entry *k, *v;
+  bool *int8; /* (context + n_rows) the token is in an int8 block */
+  struct lls_step_list list;
+  struct lls_block_entry *entries;
 };
 
 struct batch {
@@ -76,17 +76,18 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
   };
   b->columns = (heads + 2 * shape->kv_heads) * shape->head_dim;
   b->out_columns = heads * shape->head_dim;
-  const struct lls_pool_shape pool = {
+  struct lls_pool_shape pool = {
       .layers = LAYERS,
       .kv_heads = shape->kv_heads,
       .head_dim = shape->head_dim,
       .block_tokens = shape->block_tokens,
       .element = shape->element,
-      .device_units = n_blocks,
       .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
   };
+  uint32_t units = lls_form_units(&pool, LLS_FORM_KV);
+  pool.device_units = n_blocks * units;
   assert_int_equal(device->ops->pool_create(device, &pool, &b->pool, NULL), 0);
-  block_lists_init(&b->blocks, n_blocks, shape->block_tokens);
+  block_lists_init(&b->blocks, n_blocks, shape->block_tokens, units);
 }
 
 static inline void close_batch(struct batch *b)
@@ -94,8 +95,7 @@ static inline void close_batch(struct batch *b)
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     free(b->sequences[i].qkv);
     free(b->sequences[i].int8);
-    free(b->sequences[i].k);
-    free(b->sequences[i].v);
+    free(b->sequences[i].entries);
   }
   b->device->ops->pool_destroy(b->device, b->pool);
 }
@@ -108,13 +108,10 @@ static inline void add_sequence(struct batch *b, uint32_t context, uint32_t n_ro
   s->context = context;
   s->n_rows = n_rows;
   s->qkv = malloc(n * b->columns * sizeof(float));
-  s->int8 = calloc(2 * (size_t)n, sizeof *s->int8);
+  s->int8 = calloc(n, sizeof *s->int8);
   fill_random(s->qkv, n * b->columns);
-  s->table.form = LLS_FORM_KV;
-  s->table.k_count = block_list(&b->blocks, n, tidy, &s->k);
-  s->table.v_count = block_list(&b->blocks, n, tidy, &s->v);
-  s->table.k = s->k;
-  s->table.v = s->v;
+  s->list.n = block_list(&b->blocks, n, tidy, &s->entries);
+  s->list.entries = s->entries;
 }
 
 /* ---- running it ------------------------------------------------------------------ */
@@ -132,7 +129,7 @@ static inline void run_parts(const struct batch *b, const struct part *parts,
   uint32_t row_sequence[MAX_TOKENS], rows = 0;
   for (uint32_t i = 0; i < n_parts; i++) {
     sequences[i] = (struct lls_step_sequence){
-        .table = &b->sequences[parts[i].sequence].table,
+        .kv = b->sequences[parts[i].sequence].list,
         .first_row = rows,
         .n_rows = parts[i].n,
         .context = parts[i].first,
@@ -197,19 +194,16 @@ static inline void give_back_all(struct batch *b)
   size_t v = k + (size_t)b->shape.kv_heads * b->shape.head_dim;
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     struct sequence *s = &b->sequences[i];
-    struct lls_block_table whole = s->table;
-    uint32_t oldest = lls_window_begin(s->context, b->shape.window);
-    poison(s->qkv + k, b->columns, v - k,
-           give_back(&s->table.k, &s->table.k_count, oldest));
-    poison(s->qkv + v, b->columns, v - k,
-           give_back(&s->table.v, &s->table.v_count, oldest));
-    struct lls_block_table left = s->table;
-    s->table = whole;
+    struct lls_step_list whole = s->list;
+    uint32_t first = give_back(&s->list, oldest_seen(s->context, b->shape.window));
+    poison(s->qkv + k, b->columns, 2 * (v - k), first);
+    struct lls_step_list left = s->list;
+    s->list = whole;
     for (uint32_t token = 0, n; token < s->context; token += n) {
       n = s->context - token < MAX_ROWS ? s->context - token : MAX_ROWS;
       run_parts(b, &(struct part){i, token, n}, 1, NULL);
     }
-    s->table = left;
+    s->list = left;
   }
 }
 
@@ -267,12 +261,11 @@ static inline double reference(const struct batch *b, const struct sequence *s,
   memset(out, 0, n * sizeof *out);
   for (uint32_t t = first; t <= position; t++) {
     const float *v = s->qkv + t * b->columns + v_column;
-    bool v8 = s->int8[s->context + s->n_rows + t];
     double weight = exp(score[t] - top);
     sum += weight;
     for (uint32_t d = 0; d < n; d++) {
-      out[d] += weight * cached(b, v8, v[d]);
-      largest = fmax(largest, fabs(cached(b, v8, v[d])));
+      out[d] += weight * cached(b, s->int8[t], v[d]);
+      largest = fmax(largest, fabs(cached(b, s->int8[t], v[d])));
     }
   }
   for (uint32_t d = 0; d < n; d++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Block lists as irregular as the SDK allows: units anywhere in the pool, some partly
+ * Block lists as irregular as the SDK allows: blocks anywhere in the pool, some partly
  * filled, from either end; the other end often belongs to another list, or to a later
  * part of the same one.
  */
@@ -13,19 +13,21 @@
 #define MAX_ENDS  64
 
 struct block_lists {
-  uint32_t order[MAX_UNITS], n, used, block_tokens; /* units in a random order */
-  /* free ends of partly filled units, and their slots */
+  uint32_t order[MAX_UNITS], n, used; /* blocks in a random order */
+  uint32_t block_tokens, block_units;
+  /* free ends of partly filled blocks, and their slots */
   struct lls_block_entry ends[MAX_ENDS];
   uint32_t n_ends, n_shared;
 };
 
 static inline void block_lists_init(struct block_lists *b, uint32_t n,
-                                    uint32_t block_tokens)
+                                    uint32_t block_tokens, uint32_t block_units)
 {
   assert_true(n <= MAX_UNITS);
   b->n = n;
   b->used = b->n_ends = b->n_shared = 0;
   b->block_tokens = block_tokens;
+  b->block_units = block_units;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t j = random_between(0, i);
     b->order[i] = b->order[j];
@@ -36,7 +38,7 @@ static inline void block_lists_init(struct block_lists *b, uint32_t n,
 static inline uint32_t block_lists_take(struct block_lists *b)
 {
   assert_true(b->used < b->n);
-  return b->order[b->used++];
+  return b->order[b->used++] * b->block_units;
 }
 
 /* One in four entries is not full. */
@@ -79,14 +81,19 @@ static inline uint32_t block_list(struct block_lists *b, uint32_t n, bool tidy,
   return entries;
 }
 
+/* Returns the first token that a layer with this window sees from `context` on. */
+static inline uint32_t oldest_seen(uint32_t context, uint32_t window)
+{
+  return window > 0 && context >= window ? context + 1 - window : 0;
+}
+
 /* Removes the leading entries whose tokens are all before `oldest`; returns the first
  * remaining token. */
-static inline uint32_t give_back(const struct lls_block_entry **list, uint32_t *n,
-                                 uint32_t oldest)
+static inline uint32_t give_back(struct lls_step_list *list, uint32_t oldest)
 {
-  while (*n > 0 && (*list)->first_token + (*list)->count <= oldest)
-    ++*list, --*n;
-  return *n > 0 ? (*list)->first_token : 0;
+  while (list->n > 0 && list->entries->first_token + list->entries->count <= oldest)
+    list->entries++, list->n--;
+  return list->n > 0 ? list->entries->first_token : 0;
 }
 
 /* Sets the first rows' values to NaN. */

@@ -222,7 +222,7 @@ static inline void pair_step_close(struct pair_step *s)
 /* Adds n rows of a sequence after `context` cached tokens; the caller sets its other
  * members. */
 static inline struct lls_step_sequence *pair_step_add(struct pair_step *s,
-                                                      const struct lls_block_table *table,
+                                                      const struct lls_step_list *list,
                                                       uint32_t context, uint32_t n,
                                                       const float *rows)
 {
@@ -236,7 +236,7 @@ static inline struct lls_step_sequence *pair_step_add(struct pair_step *s,
          (size_t)n * s->columns * sizeof *rows);
   s->step.n_rows += n;
   s->sequences[sequence] = (struct lls_step_sequence){
-      .table = table, .first_row = first, .n_rows = n, .context = context};
+      .kv = *list, .first_row = first, .n_rows = n, .context = context};
   return &s->sequences[sequence];
 }
 

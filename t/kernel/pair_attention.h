@@ -26,15 +26,16 @@ struct pair_shape {
 
 struct pair_sequence {
   uint32_t context, n_rows;
-  struct lls_block_table written, read; /* read: equals written, except for int8 blocks */
-  struct lls_block_entry *lists[4];     /* K and V of both */
-  float *qkv;                           /* (context + n_rows, columns) */
+  struct lls_step_list written, read; /* read: equals written, except for int8 blocks */
+  struct lls_block_entry *lists[2];
+  float *qkv; /* (context + n_rows, columns) */
 };
 
 struct pair_batch {
   const struct pair *p;
   struct pair_shape shape;
   struct pair_heads heads;
+  struct lls_pool_shape pool;
   struct block_lists blocks;
   struct pair_sequence sequences[PAIR_SEQUENCES];
   uint32_t n_sequences;
@@ -54,7 +55,17 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
                   shape->head_dim, shape->rotary);
   b->heads.attention.window = shape->window;
   b->heads.attention.soft_cap = shape->soft_cap;
-  block_lists_init(&b->blocks, 1024, shape->block_tokens);
+  b->pool = (struct lls_pool_shape){
+      .layers = PAIR_LAYERS,
+      .kv_heads = shape->kv_heads,
+      .head_dim = shape->head_dim,
+      .block_tokens = shape->block_tokens,
+      .element = shape->element,
+      .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
+  };
+  uint32_t units = lls_form_units(&b->pool, LLS_FORM_KV);
+  b->pool.device_units = 1024 * units;
+  block_lists_init(&b->blocks, 1024, shape->block_tokens, units);
   return b;
 }
 
@@ -62,7 +73,7 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
 static inline void pair_batch_clear(struct pair_batch *b)
 {
   for (uint32_t i = 0; i < b->n_sequences; i++) {
-    for (int j = 0; j < 4; j++)
+    for (int j = 0; j < 2; j++)
       free(b->sequences[i].lists[j]);
     free(b->sequences[i].qkv);
   }
@@ -92,7 +103,7 @@ static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
     *c = (struct lls_copy){
         .n_slots = e->count,
         .source = e->block,
-        .target = 2 * block_lists_take(&b->blocks) + random_bits() % 2,
+        .target = block_lists_take(&b->blocks),
         .target_form = LLS_FORM_INT8,
     };
     e->block = c->target;
@@ -106,33 +117,24 @@ static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
 static inline void pair_give_back(const struct pair_batch *b, struct pair_sequence *s)
 {
   uint32_t widest = b->shape.window + 5 * b->shape.turns;
-  uint32_t oldest = lls_window_begin(s->context, widest), hd = b->shape.head_dim;
+  uint32_t first = give_back(&s->read, oldest_seen(s->context, widest));
+  uint32_t hd = b->shape.head_dim;
   float *k = s->qkv + (size_t)b->heads.attention.heads * hd;
   size_t width = (size_t)b->shape.kv_heads * hd;
-  poison(k, b->heads.columns, width, give_back(&s->read.k, &s->read.k_count, oldest));
-  poison(k + width, b->heads.columns, width,
-         give_back(&s->read.v, &s->read.v_count, oldest));
+  poison(k, b->heads.columns, 2 * width, first);
 }
 
 static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32_t n_rows,
                                   bool tidy)
 {
   struct pair_sequence *s = &b->sequences[b->n_sequences++];
-  struct lls_block_table *t = &s->written;
   uint32_t n = context + n_rows;
   s->context = context;
   s->n_rows = n_rows;
   s->qkv = pair_random(b->p, (size_t)n * b->heads.columns, random_float);
-  t->form = LLS_FORM_KV;
-  t->k_count = block_list(&b->blocks, n, tidy, &s->lists[0]);
-  t->v_count = block_list(&b->blocks, n, tidy, &s->lists[1]);
-  s->lists[2] = pair_quantised(b, s->lists[0], t->k_count, context);
-  s->lists[3] = pair_quantised(b, s->lists[1], t->v_count, context);
-  s->read = *t;
-  t->k = s->lists[0];
-  t->v = s->lists[1];
-  s->read.k = s->lists[2];
-  s->read.v = s->lists[3];
+  s->written.n = s->read.n = block_list(&b->blocks, n, tidy, &s->lists[0]);
+  s->written.entries = s->lists[0];
+  s->read.entries = s->lists[1] = pair_quantised(b, s->lists[0], s->read.n, context);
   if (b->shape.window > 0)
     pair_give_back(b, s);
 }
@@ -150,15 +152,6 @@ struct pair_place {
 static inline struct pair_place pair_place_open(const struct pair_batch *b,
                                                 struct lls_device *d)
 {
-  const struct lls_pool_shape shape = {
-      .layers = PAIR_LAYERS,
-      .kv_heads = b->shape.kv_heads,
-      .head_dim = b->shape.head_dim,
-      .block_tokens = b->shape.block_tokens,
-      .element = b->shape.element,
-      .device_units = b->blocks.n,
-      .int8 = b->shape.int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
-  };
   struct pair_place place = {
       .device = d,
       .in = pair_buffer(d, PAIR_ROWS, b->heads.columns),
@@ -170,7 +163,7 @@ static inline struct pair_place pair_place_open(const struct pair_batch *b,
   const struct lls_tensor_view view = view_of(numbers, 1, b->heads.attention.heads);
   if (b->shape.sinks)
     assert_int_equal(d->ops->vector_create(d, &view, &place.sinks, NULL), 0);
-  assert_int_equal(d->ops->pool_create(d, &shape, &place.pool, NULL), 0);
+  assert_int_equal(d->ops->pool_create(d, &b->pool, &place.pool, NULL), 0);
   return place;
 }
 
@@ -301,7 +294,7 @@ static inline void pair_decode_repeatedly(const struct pair *p,
   struct pair_place cpu = pair_place_open(b, p->cpu), cuda = pair_place_open(b, p->cuda);
   unsigned before = simt_graph_launches();
   for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
-    block_lists_init(&b->blocks, b->blocks.n, shape->block_tokens);
+    block_lists_init(&b->blocks, b->blocks.n, shape->block_tokens, b->blocks.block_units);
     for (uint32_t i = 0; i < 3; i++)
       pair_batch_add(b, lengths[n] / (i + 1), 1, i > 0);
     pair_batch_compare(b, &cpu, &cuda);

@@ -10,16 +10,20 @@
 
 /* Replaces the source values of an INT8 block's tokens by the dequantised ones. */
 static void read_int8(const struct batch *b, struct sequence *s,
-                      const struct lls_block_entry *e, uint32_t first_column)
+                      const struct lls_block_entry *e, uint32_t side,
+                      uint32_t first_column)
 {
   const struct lls_pool *p = b->pool;
   uint32_t dims = b->shape.head_dim, slots = b->shape.block_tokens;
   for (uint32_t head = 0; head < b->shape.kv_heads; head++) {
     size_t index = (size_t)LAYER * b->shape.kv_heads + head;
-    const uint8_t *q = (const uint8_t *)p->device + e->block * (p->unit_bytes / 2) +
-                       index * slots * dims;
+    const char *block = p->device + e->block * p->unit_bytes;
+    size_t numbers = lls_side_numbers(&p->shape);
+    const uint8_t *q = (const uint8_t *)block + side * numbers + index * slots * dims;
     const uint16_t *scales =
-        p->device_scales + e->block * (lls_scale_bytes(&p->shape) / 2) + index * 2 * dims;
+        (const uint16_t *)(const void *)(block + 2 * numbers +
+                                         side * lls_scale_bytes(&p->shape)) +
+        index * 2 * dims;
     for (uint32_t i = 0; i < slots; i++) {
       uint32_t slot = e->direction == LLS_LEFT_TO_RIGHT ? i : slots - 1 - i;
       float *x = s->qkv + (e->first_token + i) * b->columns + first_column + head * dims;
@@ -38,38 +42,33 @@ static void read_int8(const struct batch *b, struct sequence *s,
 }
 
 /* Quantises every other full block of the contexts, as a cache manager would. */
-static void quantise_list(struct batch *b, struct sequence *s,
-                          struct lls_block_entry *list, uint32_t n, bool *int8,
-                          uint32_t column)
+static void quantise_some(struct batch *b, struct sequence *s)
 {
-  for (uint32_t i = 0; i < n; i++) {
-    struct lls_block_entry *e = &list[i];
+  uint32_t kv = b->attention.heads * b->shape.head_dim;
+  for (uint32_t i = 0; i < s->list.n; i++) {
+    struct lls_block_entry *e = &s->entries[i];
     if (e->count != b->shape.block_tokens || e->first_token + e->count > s->context ||
         random_bits() % 2 == 0)
       continue;
     const struct lls_copy copy = {
         .n_slots = e->count,
         .source = e->block,
-        .target = 2 * block_lists_take(&b->blocks) + random_bits() % 2,
+        .target = block_lists_take(&b->blocks),
         .target_form = LLS_FORM_INT8,
     };
     assert_int_equal(b->device->ops->pool_copy(b->device, b->pool, &copy, 1), 0);
     e->block = copy.target;
     e->form = LLS_FORM_INT8;
-    memset(int8 + e->first_token, true, e->count);
-    read_int8(b, s, e, column);
+    memset(s->int8 + e->first_token, true, e->count);
+    for (uint32_t side = 0; side < 2; side++)
+      read_int8(b, s, e, side, kv + side * b->shape.kv_heads * b->shape.head_dim);
   }
 }
 
 static void quantise_contexts(struct batch *b)
 {
-  uint32_t kv = b->attention.heads * b->shape.head_dim;
-  for (uint32_t i = 0; i < b->n_sequences; i++) {
-    struct sequence *s = &b->sequences[i];
-    quantise_list(b, s, s->k, s->table.k_count, s->int8, kv);
-    quantise_list(b, s, s->v, s->table.v_count, s->int8 + s->context + s->n_rows,
-                  kv + b->shape.kv_heads * b->shape.head_dim);
-  }
+  for (uint32_t i = 0; i < b->n_sequences; i++)
+    quantise_some(b, &b->sequences[i]);
 }
 
 /* Blocks of INT8 between others, in heads and blocks of all sizes. */

@@ -381,19 +381,17 @@ static void decode(struct drive_model *m, uint32_t n)
 {
   static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
   static const int32_t token = 1;
-  struct lls_block_entry entries[2 * ROWS];
+  struct lls_block_entry entries[ROWS];
+  struct lls_group_list lists[ROWS];
   struct lls_block_table tables[ROWS];
+  uint32_t units = lls_form_units(lls_engine_pool_shape(m->engine), LLS_FORM_KV);
   struct lls_engine_sequence sequences[ROWS];
   struct lls_engine_result result;
   struct lls_error err = {""};
   for (uint32_t i = 0; i < n; i++) {
-    for (uint32_t k = 0; k < 2; k++)
-      entries[2 * i + k] = (struct lls_block_entry){.block = 2 * i + k, .count = 16};
-    tables[i] = (struct lls_block_table){.form = LLS_FORM_KV,
-                                         .k_count = 1,
-                                         .v_count = 1,
-                                         .k = &entries[2 * i],
-                                         .v = &entries[2 * i + 1]};
+    entries[i] = (struct lls_block_entry){.block = units * i, .count = 16};
+    lists[i] = (struct lls_group_list){.entries = &entries[i], .n_entries = 1};
+    tables[i] = (struct lls_block_table){.n_groups = 1, .lists = &lists[i]};
     sequences[i] = (struct lls_engine_sequence){
         .tokens = &token, .n_tokens = 1, .table = &tables[i], .sampling = &greedy};
   }

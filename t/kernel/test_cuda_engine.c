@@ -296,7 +296,7 @@ static void test_kv_only(void **state)
     const struct lls_pool_shape *pool = lls_engine_pool_shape(s.engine);
     uint32_t forms = lls_engine_caps(s.engine)->forms;
     units[i] = pool->device_units;
-    assert_int_equal(pool->scratch_units > 0, i == 0);
+    assert_int_equal(pool->scratch_blocks > 0, i == 0);
     assert_int_equal(forms, LLS_BIT_KV | (i == 0 ? LLS_BIT_HIDDEN : 0));
     assert_int_equal(lls_engine_gave_up_hidden(s.engine), i == 1);
     assert_int_equal(lls_engine_why_no_hidden(s.engine) != NULL, i == 1);

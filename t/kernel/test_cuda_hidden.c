@@ -26,8 +26,8 @@ enum kind { HIDDEN, CONVERTED, PLAIN };
 struct sequence {
   enum kind kind;
   uint32_t context, n_rows;
-  struct lls_block_entry *k, *v, *x;
-  struct lls_block_table table;
+  struct lls_block_entry *entries[2];
+  struct lls_step_list kv, hidden;
   float *h; /* (context + n_rows, columns) */
 };
 
@@ -36,7 +36,8 @@ struct batch {
   struct shape shape;
   uint32_t columns, n_sequences, rows;
   struct pair_heads heads;
-  struct block_lists units, scratch;
+  struct lls_pool_shape pool;
+  struct block_lists blocks, scratch;
   struct sequence sequences[MAX_SEQUENCES];
   float *weights, *bias, *qkv; /* (3 columns, columns), (3 columns), (rows, 3 columns) */
 };
@@ -49,8 +50,20 @@ static struct batch *open_batch(const struct pair *p, const struct shape *shape)
   b->shape = *shape;
   b->columns = (uint32_t)columns;
   pair_heads_init(&b->heads, shape->heads, shape->heads, shape->head_dim, shape->rotary);
-  block_lists_init(&b->units, 1024, shape->block_tokens);
-  block_lists_init(&b->scratch, 1024, shape->block_tokens);
+  b->pool = (struct lls_pool_shape){
+      .layers = LAYERS,
+      .kv_heads = shape->heads,
+      .head_dim = shape->head_dim,
+      .block_tokens = shape->block_tokens,
+      .element = shape->element,
+      .scratch_blocks = 512,
+      .max_context = MAX_CONTEXT,
+      .int8 = shape->int8,
+  };
+  uint32_t units = lls_form_units(&b->pool, LLS_FORM_KV);
+  b->pool.device_units = 1024 * units;
+  block_lists_init(&b->blocks, 1024, shape->block_tokens, units);
+  block_lists_init(&b->scratch, 512, shape->block_tokens, 1);
   b->weights = pair_random(p, 3 * columns * columns, random_float);
   b->bias = pair_random(p, 3 * columns, random_float);
   for (size_t i = 0; i < 3 * columns * columns; i++) /* by a power of two: still exact */
@@ -61,9 +74,8 @@ static struct batch *open_batch(const struct pair *p, const struct shape *shape)
 static void close_batch(struct batch *b)
 {
   for (uint32_t i = 0; i < b->n_sequences; i++) {
-    free(b->sequences[i].k);
-    free(b->sequences[i].v);
-    free(b->sequences[i].x);
+    free(b->sequences[i].entries[0]);
+    free(b->sequences[i].entries[1]);
     free(b->sequences[i].h);
   }
   free(b->weights);
@@ -76,21 +88,18 @@ static void add_sequence(struct batch *b, enum kind kind, uint32_t context,
                          uint32_t n_rows)
 {
   struct sequence *s = &b->sequences[b->n_sequences++];
-  struct block_lists *kv = kind == HIDDEN ? &b->scratch : &b->units;
+  struct block_lists *kv = kind == HIDDEN ? &b->scratch : &b->blocks;
   uint32_t n = context + n_rows;
   bool tidy = random_bits() % 2;
   s->kind = kind;
   s->context = context;
   s->n_rows = n_rows;
   s->h = pair_random(b->p, (size_t)n * b->columns, random_float);
-  s->table.form = kind == HIDDEN ? LLS_FORM_HIDDEN : LLS_FORM_KV;
-  s->table.k_count = block_list(kv, n, tidy, &s->k);
-  s->table.v_count = block_list(kv, n, tidy, &s->v);
+  s->kv.n = block_list(kv, n, tidy, &s->entries[0]);
+  s->kv.entries = s->entries[0];
   if (kind != PLAIN)
-    s->table.x_count = block_list(&b->units, n, tidy, &s->x);
-  s->table.k = s->k;
-  s->table.v = s->v;
-  s->table.x = s->x;
+    s->hidden.n = block_list(&b->blocks, n, tidy, &s->entries[1]);
+  s->hidden.entries = s->entries[1];
   b->rows += n_rows;
 }
 
@@ -103,8 +112,10 @@ static void keep(const struct batch *b, struct lls_device *d, struct lls_pool *p
 {
   struct pair_step step;
   pair_step_open(&step, b->columns);
-  pair_step_add(&step, &s->table, first, n, s->h + (size_t)first * b->columns)->scratch =
-      true;
+  struct lls_step_sequence *in =
+      pair_step_add(&step, &s->kv, first, n, s->h + (size_t)first * b->columns);
+  in->hidden = s->hidden;
+  in->scratch = true;
   void *h = pair_put(d, step.rows, n, b->columns);
   assert_int_equal(d->ops->step_begin(d, pool, &step.step), 0);
   d->ops->hidden_write(d, &b->heads.attention, LAYER, h);
@@ -121,8 +132,9 @@ static void run_step(const struct batch *b, struct lls_device *d, struct lls_poo
   pair_step_open(&step, b->columns);
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     const struct sequence *s = &b->sequences[i];
-    struct lls_step_sequence *in = pair_step_add(&step, &s->table, s->context, s->n_rows,
+    struct lls_step_sequence *in = pair_step_add(&step, &s->kv, s->context, s->n_rows,
                                                  s->h + (size_t)s->context * b->columns);
+    in->hidden = s->hidden;
     in->n_restored = s->kind == PLAIN ? 0 : s->context;
     in->scratch = s->kind == HIDDEN;
   }
@@ -146,17 +158,6 @@ static void run_step(const struct batch *b, struct lls_device *d, struct lls_poo
 
 static void run_batch(const struct batch *b, struct lls_device *d, float *out)
 {
-  const struct lls_pool_shape shape = {
-      .layers = LAYERS,
-      .kv_heads = b->shape.heads,
-      .head_dim = b->shape.head_dim,
-      .block_tokens = b->shape.block_tokens,
-      .element = b->shape.element,
-      .device_units = b->units.n,
-      .scratch_units = b->scratch.n,
-      .max_context = MAX_CONTEXT,
-      .int8 = b->shape.int8,
-  };
   const struct lls_tensor_view matrix = view_of(b->weights, 3 * b->columns, b->columns),
                                bias = view_of(b->bias, 1, 3 * b->columns);
   struct lls_pool *pool;
@@ -164,7 +165,7 @@ static void run_batch(const struct batch *b, struct lls_device *d, float *out)
   enum lls_weight_format format =
       b->p->numbers == LLS_F32 ? LLS_WEIGHTS_F32 : LLS_WEIGHTS_BF16;
   assert_int_equal(d->ops->weight_create(d, &matrix, &bias, 1, format, &weight, NULL), 0);
-  assert_int_equal(d->ops->pool_create(d, &shape, &pool, NULL), 0);
+  assert_int_equal(d->ops->pool_create(d, &b->pool, &pool, NULL), 0);
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     const struct sequence *s = &b->sequences[i];
     for (uint32_t token = 0, n; s->kind != PLAIN && token < s->context; token += n) {

@@ -9,13 +9,16 @@
 
 #include "t/simt/include/cuda_runtime_api.h"
 
-#define DEVICE_UNITS 6
-#define HOST_UNITS   4
-#define BLOCK_TOKENS 4
-#define HEADS        2
-#define HEAD_DIM     8
-#define COLUMNS      (3 * HEADS * HEAD_DIM)
-#define SLOTS        (DEVICE_UNITS * BLOCK_TOKENS)
+#define BLOCK_UNITS   2 /* of a block in KV form */
+#define DEVICE_BLOCKS 6
+#define HOST_BLOCKS   4
+#define DEVICE_UNITS  (BLOCK_UNITS * DEVICE_BLOCKS)
+#define HOST_UNITS    (BLOCK_UNITS * HOST_BLOCKS)
+#define BLOCK_TOKENS  4
+#define HEADS         2
+#define HEAD_DIM      8
+#define COLUMNS       (3 * HEADS * HEAD_DIM)
+#define SLOTS         (DEVICE_BLOCKS * BLOCK_TOKENS)
 
 static const struct lls_attention_shape attention = {
     .heads = HEADS, .kv_heads = HEADS, .head_dim = HEAD_DIM, .scale = 1};
@@ -23,27 +26,24 @@ static const struct lls_attention_shape attention = {
 /* A step with one row for each slot of the pool, which holds K and V. */
 struct all_slots {
   struct lls_block_entry entries[SLOTS];
-  struct lls_block_table tables[SLOTS];
   struct lls_step_sequence sequences[SLOTS];
   uint32_t row_sequence[SLOTS];
   struct lls_device_step step;
 };
 
 /* Slot i is the only token of an entry that ends, or begins, there. */
-static void make_slots(struct all_slots *a)
+static void make_slots(struct all_slots *a, uint32_t block_units)
 {
   memset(a, 0, sizeof *a);
   for (uint32_t i = 0; i < SLOTS; i++) {
     uint32_t slot = i % BLOCK_TOKENS;
-    a->entries[i] =
-        (struct lls_block_entry){.block = i / BLOCK_TOKENS, .count = BLOCK_TOKENS};
-    a->tables[i] = (struct lls_block_table){.form = LLS_FORM_KV,
-                                            .k_count = 1,
-                                            .v_count = 1,
-                                            .k = &a->entries[i],
-                                            .v = &a->entries[i]};
-    a->sequences[i] = (struct lls_step_sequence){
-        .table = &a->tables[i], .first_row = i, .n_rows = 1, .context = slot};
+    a->entries[i] = (struct lls_block_entry){.block = i / BLOCK_TOKENS * block_units,
+                                             .count = BLOCK_TOKENS};
+    a->sequences[i] =
+        (struct lls_step_sequence){.kv = {.entries = &a->entries[i], .n = 1},
+                                   .first_row = i,
+                                   .n_rows = 1,
+                                   .context = slot};
     a->row_sequence[i] = i;
   }
   a->step = (struct lls_device_step){.n_rows = SLOTS,
@@ -52,7 +52,7 @@ static void make_slots(struct all_slots *a)
                                      .sequences = a->sequences};
 }
 
-/* Gives every slot vectors of its own, K's being V's, as both are written there. */
+/* Gives every slot vectors of its own, in K those of V. */
 static void write_all(struct lls_device *d, struct lls_pool *pool, float *qkv)
 {
   enum { N = HEADS * HEAD_DIM };
@@ -60,7 +60,7 @@ static void write_all(struct lls_device *d, struct lls_pool *pool, float *qkv)
   for (float *row = qkv; row < qkv + SLOTS * COLUMNS; row += COLUMNS)
     memcpy(row + N, row + 2 * N, N * sizeof *row);
   void *in = pair_put(d, qkv, SLOTS, COLUMNS);
-  make_slots(&a);
+  make_slots(&a, BLOCK_UNITS);
   assert_int_equal(d->ops->step_begin(d, pool, &a.step), 0);
   for (uint32_t layer = 0; layer < 2; layer++)
     d->ops->cache_write(d, &attention, layer, in);
@@ -77,7 +77,7 @@ static void read_all(struct lls_device *d, struct lls_pool *pool, float *out)
   void *in = pair_put(d, zeros, SLOTS, COLUMNS);
   void *to = pair_buffer(d, SLOTS, HEADS * HEAD_DIM);
   one.window = 1;
-  make_slots(&a);
+  make_slots(&a, BLOCK_UNITS);
   for (uint32_t layer = 0; layer < 2; layer++) {
     assert_int_equal(d->ops->step_begin(d, pool, &a.step), 0);
     d->ops->attention(d, &one, layer, in, to);
@@ -89,6 +89,11 @@ static void read_all(struct lls_device *d, struct lls_pool *pool, float *out)
   free(zeros);
 }
 
+static uint32_t random_block(bool host)
+{
+  return random_bits() % (host ? HOST_BLOCKS : DEVICE_BLOCKS) * BLOCK_UNITS;
+}
+
 static struct lls_copy random_copy(void)
 {
   uint32_t way = random_between(0, 2);
@@ -97,10 +102,8 @@ static struct lls_copy random_copy(void)
   c.n_slots = (uint16_t)random_between(0, BLOCK_TOKENS - c.slot);
   if (random_bits() % 2)
     c.slot = 0, c.n_slots = BLOCK_TOKENS;
-  c.source = random_bits() %
-             (lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
-  c.target = random_bits() %
-             (lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  c.source = random_block(lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE);
+  c.target = random_block(lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST);
   if (lls_copy_way(&c) != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
     c.shift = (int16_t)(random_between(0, BLOCK_TOKENS - c.n_slots) - c.slot);
   return c;
@@ -130,18 +133,20 @@ static void copies(const struct pair *p, bool one_way)
   enum { N = 2 * SLOTS * HEADS * HEAD_DIM };
   struct lls_pool_shape typed = shape;
   typed.element = p->numbers;
-  struct lls_copy list[HOST_UNITS + N_COPIES] = {{0}};
+  struct lls_copy list[HOST_BLOCKS + N_COPIES] = {{0}};
   float *qkv = pair_random(p, SLOTS * COLUMNS, random_float), *result[2];
-  for (uint32_t i = 0; i < HOST_UNITS; i++) /* the host tier has something in it */
-    list[i] = (struct lls_copy){
-        .target_tier = LLS_TIER_HOST, .n_slots = BLOCK_TOKENS, .source = i, .target = i};
+  for (uint32_t i = 0; i < HOST_BLOCKS; i++) /* the host tier has something in it */
+    list[i] = (struct lls_copy){.target_tier = LLS_TIER_HOST,
+                                .n_slots = BLOCK_TOKENS,
+                                .source = i * BLOCK_UNITS,
+                                .target = i * BLOCK_UNITS};
   for (uint32_t i = 0; i < N_COPIES; i++) {
-    struct lls_copy *c = &list[HOST_UNITS + i];
+    struct lls_copy *c = &list[HOST_BLOCKS + i];
     do
       *c = random_copy();
     while (one_way &&
            (lls_copy_way(c) != LLS_COPY_HOST_TO_DEVICE || c->n_slots == BLOCK_TOKENS));
-    list[HOST_UNITS + i].order = i % 8 == 7 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;
+    list[HOST_BLOCKS + i].order = i % 8 == 7 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;
   }
   for (int i = 0; i < 2; i++) {
     struct lls_device *d = i == 0 ? p->cpu : p->cuda;
@@ -149,7 +154,7 @@ static void copies(const struct pair *p, bool one_way)
     result[i] = malloc(N * sizeof **result);
     assert_int_equal(d->ops->pool_create(d, &typed, &pool, NULL), 0);
     write_all(d, pool, qkv);
-    copy_all(d, pool, list, HOST_UNITS + N_COPIES);
+    copy_all(d, pool, list, HOST_BLOCKS + N_COPIES);
     read_all(d, pool, result[i]);
     d->ops->pool_destroy(d, pool);
   }
@@ -169,12 +174,12 @@ static void order(const struct pair *p)
 
 /* ---- int8 -------------------------------------------------------------------------- */
 
-/* The kind of contents of a half unit, as far as it may be read. */
-enum content { JUNK, MODEL, INT8 };
+/* The contents of a unit, as far as it may be read. An int8 block takes one unit, and a
+ * KV block as many as in the pool without int8 blocks. */
+enum content { JUNK, MODEL, MODEL_END, INT8 };
 
 struct contents {
-  /* halves of the device's units, of the host's */
-  enum content half[2][2 * (DEVICE_UNITS + HOST_UNITS)];
+  enum content unit[2][DEVICE_UNITS + HOST_UNITS]; /* of the device, of the host */
 };
 
 static bool is_int8(uint32_t form)
@@ -182,20 +187,24 @@ static bool is_int8(uint32_t form)
   return form == LLS_FORM_INT8;
 }
 
-static bool holds(const enum content *half, uint32_t form, uint32_t block)
+static bool holds(const enum content *unit, uint32_t form, uint32_t block)
 {
-  return is_int8(form) ? half[block] == INT8
-                       : half[2 * block] == MODEL && half[2 * block + 1] == MODEL;
+  return is_int8(form) ? unit[block] == INT8
+                       : unit[block] == MODEL && unit[block + 1] == MODEL_END;
 }
 
-static void put(enum content *half, uint32_t form, uint32_t block)
+static void put(enum content *unit, uint32_t form, uint32_t block)
 {
-  if (!is_int8(form))
-    half[2 * block] = half[2 * block + 1] = MODEL;
-  else {
-    half[block] = INT8;
-    half[block ^ 1] = half[block ^ 1] == INT8 ? INT8 : JUNK;
-  }
+  unit[block] = is_int8(form) ? INT8 : MODEL;
+  if (is_int8(form))
+    unit[block ^ 1] = unit[block ^ 1] == INT8 ? INT8 : JUNK;
+  else
+    unit[block + 1] = MODEL_END;
+}
+
+static uint32_t random_block_in(bool host, uint32_t form)
+{
+  return random_block(host) + (is_int8(form) ? random_bits() % BLOCK_UNITS : 0);
 }
 
 /* A random possible copy of a whole block to any other unit. */
@@ -211,22 +220,20 @@ static struct lls_copy random_int8_copy(struct contents *now)
                          .target_form = random_bits() % 2 ? LLS_FORM_INT8 : LLS_FORM_KV};
     bool from_host = lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE;
     bool to_host = lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST;
-    c.source = random_bits() %
-               ((from_host ? HOST_UNITS : DEVICE_UNITS) << is_int8(c.source_form));
-    c.target =
-        random_bits() % ((to_host ? HOST_UNITS : DEVICE_UNITS) << is_int8(c.target_form));
+    c.source = random_block_in(from_host, c.source_form);
+    c.target = random_block_in(to_host, c.target_form);
     bool same = lls_copy_way(&c) == LLS_COPY_DEVICE_TO_DEVICE &&
-                c.source >> is_int8(c.source_form) == c.target >> is_int8(c.target_form);
-    if (same || !holds(now->half[from_host], c.source_form, c.source))
+                c.source / BLOCK_UNITS == c.target / BLOCK_UNITS;
+    if (same || !holds(now->unit[from_host], c.source_form, c.source))
       continue;
-    put(now->half[to_host], c.target_form, c.target);
+    put(now->unit[to_host], c.target_form, c.target);
     return c;
   }
 }
 
 /* V of every slot of int8 blocks. */
 static void read_int8(struct lls_device *d, struct lls_pool *pool,
-                      const enum content *half, float *out)
+                      const enum content *unit, float *out)
 {
   static struct all_slots a;
   struct lls_attention_shape one = attention;
@@ -236,10 +243,10 @@ static void read_int8(struct lls_device *d, struct lls_pool *pool,
   void *to = pair_buffer(d, SLOTS, N);
   one.window = 1;
   for (uint32_t side = 0; side < 2; side++) {
-    make_slots(&a);
+    make_slots(&a, BLOCK_UNITS);
     for (uint32_t i = 0; i < SLOTS; i++) { /* unit 0 is also read as other rows' blocks */
-      uint32_t block = 2 * a.entries[i].block + side;
-      bool there = half[block] == INT8;
+      uint32_t block = a.entries[i].block + side;
+      bool there = unit[block] == INT8;
       a.entries[i].block = there ? block : 0;
       a.entries[i].form = there ? LLS_FORM_INT8 : LLS_FORM_KV;
       a.entries[i].direction = i % 3 == 0;
@@ -274,8 +281,8 @@ static void int8_copies(const struct pair *p)
                                        .int8 = LLS_INT8_ALL};
   struct contents now = {0};
   struct lls_copy list[LIST];
-  for (uint32_t i = 0; i < 2 * DEVICE_UNITS; i++)
-    now.half[0][i] = MODEL;
+  for (uint32_t i = 0; i < DEVICE_BLOCKS; i++)
+    put(now.unit[0], LLS_FORM_KV, i * BLOCK_UNITS);
   for (uint32_t i = 0; i < LIST; i++)
     list[i] = random_int8_copy(&now);
   float *qkv = pair_random(p, SLOTS * COLUMNS, random_activation), *result[2];
@@ -287,11 +294,12 @@ static void int8_copies(const struct pair *p)
     write_all(d, pool, qkv);
     copy_all(d, pool, list, LIST);
     read_all(d, pool, result[i]);
-    read_int8(d, pool, now.half[0], result[i] + 2 * N);
+    read_int8(d, pool, now.unit[0], result[i] + 2 * N);
     d->ops->pool_destroy(d, pool);
     /* only values of blocks in the cache's own element */
     for (uint32_t j = 0; j < 2 * N; j++)
-      if (!holds(now.half[0], LLS_FORM_KV, j % N / (BLOCK_TOKENS * HEADS * HEAD_DIM)))
+      if (!holds(now.unit[0], LLS_FORM_KV,
+                 j % N / (BLOCK_TOKENS * HEADS * HEAD_DIM) * BLOCK_UNITS))
         result[i][j] = 0;
   }
   pair_compare(p, "blocks", result[1], result[0], 2 * N, 0, 0);
@@ -315,13 +323,13 @@ static void outside(const struct pair *p)
                                        .head_dim = 8,
                                        .block_tokens = 4,
                                        .element = LLS_BF16,
-                                       .device_units = 2,
-                                       .host_units = 1};
+                                       .device_units = 4,
+                                       .host_units = 2};
   const struct lls_copy bad[] = {
-      {.target_tier = LLS_TIER_HOST, .n_slots = 4, .source = 2},
+      {.target_tier = LLS_TIER_HOST, .n_slots = 4, .source = 3},
       {.target_tier = LLS_TIER_HOST, .n_slots = 4, .target = 1},
       {.source_tier = LLS_TIER_HOST, .n_slots = 4, .source = 1},
-      {.n_slots = 4, .target = 2},
+      {.n_slots = 4, .target = 3},
       {.slot = 1, .n_slots = 4},
       {.source_tier = LLS_TIER_HOST, .target_tier = LLS_TIER_HOST, .n_slots = 4},
       {.target_tier = LLS_TIER_HOST, .n_slots = 4, .target_form = LLS_FORM_INT8},
@@ -341,15 +349,15 @@ static void outside(const struct pair *p)
   assert_non_null(strstr(err.text, "GPU"));
 }
 
-/* The halves of the last unit hold units 0 and 1 in int8. */
-#define FIRST_INT8 (2 * (DEVICE_UNITS - 1))
+/* The units of the last block have blocks 0 and 1 in int8. */
+#define FIRST_INT8 (BLOCK_UNITS * (DEVICE_BLOCKS - 1))
 
 static void quantise_two(struct lls_device *d, struct lls_pool *pool)
 {
   struct lls_copy list[2];
   for (uint32_t i = 0; i < 2; i++)
     list[i] = (struct lls_copy){.n_slots = BLOCK_TOKENS,
-                                .source = i,
+                                .source = i * BLOCK_UNITS,
                                 .target = FIRST_INT8 + i,
                                 .target_form = LLS_FORM_INT8};
   copy_all(d, pool, list, 2);
@@ -370,8 +378,9 @@ static struct lls_pool *source_pool(struct lls_device *d,
 
 static struct lls_pull random_pull(void)
 {
-  struct lls_pull c = {.source = random_bits() % (DEVICE_UNITS - 1),
-                       .target = random_bits() % DEVICE_UNITS,
+  struct lls_pull c = {.source = random_bits() % (DEVICE_BLOCKS - 1) * BLOCK_UNITS,
+                       .target = random_block(false),
+                       .source_form = LLS_FORM_KV,
                        .n_slots = (uint16_t)random_between(0, BLOCK_TOKENS)};
   if (random_bits() % 2)
     c.n_slots = BLOCK_TOKENS;
@@ -480,7 +489,8 @@ static void pieces(const struct pair *p, const struct lls_pool_shape *shape, flo
                    float *here, const struct lls_pull *list, float *result)
 {
   const struct lls_device_ops *ops = p->cuda->ops;
-  size_t bytes = N_COPIES * lls_unit_bytes(shape), head = sizeof(uint64_t), packed = 0;
+  size_t bytes = N_COPIES * lls_form_bytes(shape, LLS_FORM_KV), head = sizeof(uint64_t),
+         packed = 0;
   void *piece = NULL, *host = NULL;
   assert_int_equal(ops->alloc(p->cuda, LLS_MEMORY_PIECES, head + bytes, &piece), 0);
   assert_int_equal(ops->alloc(p->cuda, LLS_MEMORY_PINNED, head + bytes, &host), 0);
@@ -523,7 +533,7 @@ static void packs(const struct pair *p)
     list[i] = random_pull();
   pull_all(p->cpu, p->cpu, &shape, there, here, list, expected);
   void *packed = NULL;
-  size_t bytes = N_COPIES * lls_unit_bytes(&shape);
+  size_t bytes = N_COPIES * lls_form_bytes(&shape, LLS_FORM_KV);
   assert_int_equal(p->cuda->ops->alloc(p->cuda, LLS_MEMORY_PINNED, bytes, &packed), 0);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     pack_all(ways[i][1], ways[i][0], packed, &shape, there, here, list, result);

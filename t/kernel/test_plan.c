@@ -17,7 +17,6 @@ struct planned {
   struct lls_device *device;
   struct lls_pool *pool;
   struct block_lists blocks;
-  struct lls_block_table tables[MOST];
   struct lls_step_sequence sequences[MOST];
   uint32_t sequence[PAIR_ROWS];
   int32_t zeros[PAIR_ROWS];
@@ -28,15 +27,12 @@ struct planned {
 static void add(struct planned *p, uint32_t context, uint32_t n_rows)
 {
   uint32_t i = p->step.n_sequences++;
-  struct lls_block_entry *k, *v;
-  struct lls_block_table *t = &p->tables[i];
-  *t = (struct lls_block_table){.form = LLS_FORM_KV};
-  t->k_count = block_list(&p->blocks, context + n_rows, true, &k);
-  t->v_count = block_list(&p->blocks, context + n_rows, true, &v);
-  t->k = k;
-  t->v = v;
-  p->sequences[i] = (struct lls_step_sequence){
-      .table = t, .first_row = p->step.n_rows, .n_rows = n_rows, .context = context};
+  struct lls_block_entry *list;
+  uint32_t n = block_list(&p->blocks, context + n_rows, true, &list);
+  p->sequences[i] = (struct lls_step_sequence){.kv = {.entries = list, .n = n},
+                                               .first_row = p->step.n_rows,
+                                               .n_rows = n_rows,
+                                               .context = context};
   for (uint32_t row = 0; row < n_rows; row++)
     p->sequence[p->step.n_rows++] = i;
 }
@@ -60,7 +56,7 @@ static void open_planned(struct planned *p)
   if (lls_device_module.create(&options, &p->device, &err) < 0 ||
       p->device->ops->pool_create(p->device, &shape, &p->pool, &err) < 0)
     fail_msg("%s", err.text);
-  block_lists_init(&p->blocks, 1024, 16);
+  block_lists_init(&p->blocks, 512, 16, 2);
 }
 
 static void make_plan(struct planned *p)
@@ -82,10 +78,8 @@ static void close_planned(struct planned *p)
   pair_end(p->device);
   p->device->ops->pool_destroy(p->device, p->pool);
   p->device->ops->destroy(p->device);
-  for (uint32_t i = 0; i < p->step.n_sequences; i++) {
-    free((void *)p->tables[i].k);
-    free((void *)p->tables[i].v);
-  }
+  for (uint32_t i = 0; i < p->step.n_sequences; i++)
+    free((void *)p->sequences[i].kv.entries);
 }
 
 static uint32_t tiles_of(uint32_t tokens)

@@ -5,9 +5,12 @@
 #include "core/device/numbers.h"
 #include "kernels/cpu/pool.h"
 
-#define DEVICE_UNITS 5
-#define HOST_UNITS   3
+#define BLOCK_UNITS  2 /* of a block in KV form */
+#define DEVICE_UNITS 10
+#define HOST_UNITS   6
 #define BLOCK_TOKENS 4
+
+#define NUMBERS (2 * 2 * 3 * BLOCK_TOKENS * 8) /* of a block's K and V */
 
 static const struct lls_pool_shape shape = {
     .layers = 2,
@@ -54,7 +57,7 @@ static void copy_slowly(const struct lls_pool *p, char *device, char *host,
   const char *from = lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE ? host : device;
   char *to = lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST ? host : device;
   size_t vector = shape.head_dim * 2;
-  for (size_t head = 0; head < shape.layers * shape.kv_heads; head++) {
+  for (size_t head = 0; head < 2 * shape.layers * shape.kv_heads; head++) {
     for (size_t slot = c->slot; slot < (size_t)c->slot + c->n_slots; slot++) {
       size_t here = (head * BLOCK_TOKENS + slot) * vector;
       size_t there = (head * BLOCK_TOKENS + slot + (size_t)c->shift) * vector;
@@ -62,6 +65,11 @@ static void copy_slowly(const struct lls_pool *p, char *device, char *host,
               from + c->source * p->unit_bytes + here, vector);
     }
   }
+}
+
+static uint32_t random_block(bool host)
+{
+  return random_bits() % ((host ? HOST_UNITS : DEVICE_UNITS) / BLOCK_UNITS) * BLOCK_UNITS;
 }
 
 static struct lls_copy random_copy(void)
@@ -72,10 +80,8 @@ static struct lls_copy random_copy(void)
   c.n_slots = (uint16_t)random_between(0, BLOCK_TOKENS - c.slot);
   if (random_bits() % 2)
     c.slot = 0, c.n_slots = BLOCK_TOKENS;
-  c.source = random_bits() %
-             (lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
-  c.target = random_bits() %
-             (lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  c.source = random_block(lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE);
+  c.target = random_block(lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST);
   if (lls_copy_way(&c) != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
     c.shift = (int16_t)(random_between(0, BLOCK_TOKENS - c.n_slots) - c.slot);
   return c;
@@ -131,8 +137,9 @@ static void test_copies_outside(void **state)
 
 static struct lls_pull random_pull(void)
 {
-  struct lls_pull c = {.source = random_bits() % DEVICE_UNITS,
-                       .target = random_bits() % DEVICE_UNITS,
+  struct lls_pull c = {.source = random_block(false),
+                       .target = random_block(false),
+                       .source_form = LLS_FORM_KV,
                        .n_slots = (uint16_t)random_between(0, BLOCK_TOKENS)};
   c.source_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
   c.target_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
@@ -142,9 +149,9 @@ static struct lls_pull random_pull(void)
 static void pull_slowly(const struct lls_pool *from, char *to, const struct lls_pull *c)
 {
   size_t vector = shape.head_dim * 2;
-  for (size_t head = 0; head < shape.layers * shape.kv_heads; head++)
+  for (size_t head = 0; head < 2 * shape.layers * shape.kv_heads; head++)
     for (size_t slot = 0; slot < c->n_slots; slot++)
-      memcpy(to + c->target * from->unit_bytes +
+      memcpy(to + c->target * lls_unit_bytes(&shape) +
                  (head * BLOCK_TOKENS + c->target_slot + slot) * vector,
              from->device + c->source * from->unit_bytes +
                  (head * BLOCK_TOKENS + c->source_slot + slot) * vector,
@@ -190,8 +197,8 @@ static void test_pulls(void **state)
   teardown(&other_state);
 }
 
-/* A pool with scales: unit 0, the same in int8 in unit 1, widened from there in unit
- * 2. */
+/* A pool with int8 blocks: block 0, the same in int8 in unit 4, widened from there in
+ * units 6 and 7. */
 static struct lls_pool *quantised_pool(struct fixture *f)
 {
   struct lls_pool_shape with_scales = shape;
@@ -199,11 +206,11 @@ static struct lls_pool *quantised_pool(struct fixture *f)
   with_scales.int8 = LLS_INT8_ALL;
   assert_int_equal(f->device->ops->pool_create(f->device, &with_scales, &pool, NULL), 0);
   uint16_t *numbers = (uint16_t *)(void *)pool->device;
-  for (size_t i = 0; i < pool->unit_bytes / 2; i++)
+  for (size_t i = 0; i < NUMBERS; i++)
     numbers[i] = lls_f32_to_bf16((float)random_between(-1000, 1000) / 100);
   const struct lls_copy there_and_back[] = {
-      {.n_slots = BLOCK_TOKENS, .target = 3, .target_form = LLS_FORM_INT8},
-      {.n_slots = BLOCK_TOKENS, .source = 3, .source_form = LLS_FORM_INT8, .target = 2},
+      {.n_slots = BLOCK_TOKENS, .target = 4, .target_form = LLS_FORM_INT8},
+      {.n_slots = BLOCK_TOKENS, .source = 4, .source_form = LLS_FORM_INT8, .target = 6},
   };
   assert_int_equal(f->device->ops->pool_copy(f->device, pool, there_and_back, 2), 0);
   return pool;
@@ -220,16 +227,16 @@ static void test_int8_pulls(void **state)
   char *here = malloc(bytes);
   for (int round = 0; round < 200; round++) {
     struct lls_pull c = random_pull(), wide = c;
-    c.source = 3;
+    c.source = 4;
     c.source_form = LLS_FORM_INT8;
-    wide.source = 2;
+    wide.source = 6;
     memcpy(here, f->pool->device, bytes);
     pull_slowly(from, here, &wide);
     if (round % 2 == 0) {
       assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &c, 1), 0);
     } else {
       size_t packed_bytes = lls_pulled_bytes(&shape, &c);
-      assert_int_equal(packed_bytes, lls_block_bytes(&shape, LLS_FORM_INT8));
+      assert_int_equal(packed_bytes, lls_form_bytes(&shape, LLS_FORM_INT8));
       char *packed = malloc(packed_bytes);
       assert_int_equal(ops->pool_pack(f->device, from, &c, 1, packed), 0);
       assert_int_equal(ops->pool_unpack(f->device, f->pool, &c, 1, packed), 0);
@@ -237,17 +244,17 @@ static void test_int8_pulls(void **state)
     }
     assert_memory_equal(f->pool->device, here, bytes);
   }
-  const struct lls_pull last = {.source = 2 * DEVICE_UNITS - 1,
+  const struct lls_pull last = {.source = DEVICE_UNITS - 1,
                                 .n_slots = 1,
                                 .source_form = LLS_FORM_INT8},
-                        outside = {.source = 2 * DEVICE_UNITS,
+                        outside = {.source = DEVICE_UNITS,
                                    .n_slots = 1,
                                    .source_form = LLS_FORM_INT8};
   assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &last, 1), 0);
   assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &outside, 1),
                    -EINVAL);
   assert_int_equal(ops->pool_pull(f->device, from, f->device, f->pool, &last, 1),
-                   -EINVAL); /* which has no scales */
+                   -EINVAL); /* which has no int8 blocks */
   ops->pool_destroy(f->device, from);
   free(here);
 }
@@ -296,8 +303,6 @@ static void test_new_blocks_are_empty(void **state)
 
 /* ---- int8 -------------------------------------------------------------------------- */
 
-#define NUMBERS (2 * 3 * BLOCK_TOKENS * 8) /* values of a block */
-
 static struct lls_pool *int8_pool(const struct fixture *f, enum lls_dtype element,
                                   uint32_t int8)
 {
@@ -309,19 +314,19 @@ static struct lls_pool *int8_pool(const struct fixture *f, enum lls_dtype elemen
   return pool;
 }
 
-static void put(struct lls_pool *p, uint32_t unit, uint32_t i, float x)
+static void put(struct lls_pool *p, uint32_t block, uint32_t i, float x)
 {
   uint16_t half = lls_f32_to_bf16(x);
-  char *numbers = p->device + unit * p->unit_bytes;
+  char *numbers = p->device + block * p->unit_bytes;
   if (p->shape.element == LLS_F32)
     memcpy(numbers + i * sizeof x, &x, sizeof x);
   else
     memcpy(numbers + i * sizeof half, &half, sizeof half);
 }
 
-static float get(const struct lls_pool *p, uint32_t unit, uint32_t i)
+static float get(const struct lls_pool *p, uint32_t block, uint32_t i)
 {
-  const char *numbers = p->device + unit * p->unit_bytes;
+  const char *numbers = p->device + block * p->unit_bytes;
   float x;
   uint16_t half;
   if (p->shape.element == LLS_F32) {
@@ -358,14 +363,14 @@ static float channel_number(uint32_t channel)
 }
 
 /* Checks |x - x'| <= step / 2 plus the rounding of x' to the cache's type. */
-static void check_unit(const struct lls_pool *p, const float *was, const uint16_t *scales,
-                       uint32_t unit)
+static void check_block(const struct lls_pool *p, const float *was,
+                        const uint16_t *scales, uint32_t block)
 {
   double rounding = p->shape.element == LLS_BF16 ? 0x1p-8 : 1e-6;
   for (uint32_t i = 0; i < NUMBERS; i++) {
     uint32_t head = i / (BLOCK_TOKENS * 8), channel = i % 8;
     double step = lls_f16_to_f32(scales[head * 16 + channel]), x = (double)was[i];
-    double got = (double)get(p, unit, i);
+    double got = (double)get(p, block, i);
     if (fabs(got - x) > step * 0.50001 + rounding * fabs(x) + 1e-12)
       fail_msg("[%u] %.9g came back as %.9g, a step is %.9g", i, x, got, step);
   }
@@ -378,31 +383,30 @@ static void test_int8_is_within_half_a_step(void **state)
   for (int round = 0; round < 200; round++) {
     enum lls_dtype element = round % 2 ? LLS_BF16 : LLS_F32;
     struct lls_pool *p = int8_pool(f, element, LLS_INT8_ALL);
-    uint32_t half = random_between(2, 9), on_host = random_between(0, 5);
+    uint32_t unit = random_between(2, 9), on_host = random_between(0, 5);
     float was[NUMBERS];
     for (uint32_t i = 0; i < NUMBERS; i++) {
       put(p, 0, i, channel_number(i % 8 + i / (BLOCK_TOKENS * 8)));
       was[i] = get(p, 0, i);
     }
     assert_int_equal(
-        convert(f, p, (struct lls_copy){.target = half, .target_form = LLS_FORM_INT8}),
+        convert(f, p, (struct lls_copy){.target = unit, .target_form = LLS_FORM_INT8}),
         0);
     assert_int_equal(convert(f, p,
                              (struct lls_copy){.target_tier = LLS_TIER_HOST,
                                                .target = on_host,
                                                .target_form = LLS_FORM_INT8}),
                      0);
-    size_t scales = lls_scale_bytes(&p->shape) / 2;
-    assert_memory_equal(p->host + on_host * (p->unit_bytes / 2),
-                        p->device + half * (p->unit_bytes / 2), NUMBERS);
-    assert_memory_equal(p->host_scales + on_host * scales,
-                        p->device_scales + half * scales, 2 * scales);
+    const char *there = p->host + on_host * p->unit_bytes;
+    const uint16_t *scales = (const uint16_t *)(const void *)(there + NUMBERS);
+    assert_memory_equal(there, p->device + unit * p->unit_bytes,
+                        lls_form_bytes(&p->shape, LLS_FORM_INT8));
     assert_int_equal(convert(f, p,
                              (struct lls_copy){.source_tier = LLS_TIER_HOST,
                                                .source = on_host,
                                                .source_form = LLS_FORM_INT8}),
                      0);
-    check_unit(p, was, p->host_scales + on_host * scales, 0);
+    check_block(p, was, scales, 0);
     f->device->ops->pool_destroy(f->device, p);
   }
 }
@@ -412,13 +416,10 @@ static void test_int8_swaps_keep_bytes(void **state)
 {
   const struct fixture *f = *state;
   struct lls_pool *p = int8_pool(f, LLS_BF16, LLS_INT8_ALL);
-  size_t bytes = DEVICE_UNITS * p->unit_bytes, half = p->unit_bytes / 2;
-  size_t scales = lls_scale_bytes(&p->shape);
+  size_t bytes = DEVICE_UNITS * p->unit_bytes;
   char *expected = malloc(bytes);
   for (size_t i = 0; i < bytes; i++)
     p->device[i] = (char)random_bits();
-  for (size_t i = 0; i < DEVICE_UNITS * scales; i++)
-    p->device_scales[i] = (uint16_t)random_bits();
   memcpy(expected, p->device, bytes);
   struct lls_copy out = {.target_tier = LLS_TIER_HOST,
                          .source = 3,
@@ -430,10 +431,9 @@ static void test_int8_swaps_keep_bytes(void **state)
   in.target = 8;
   assert_int_equal(convert(f, p, out), 0);
   assert_int_equal(convert(f, p, in), 0);
-  memcpy(expected + 8 * half, expected + 3 * half, half);
+  memcpy(expected + 8 * p->unit_bytes, expected + 3 * p->unit_bytes,
+         lls_form_bytes(&p->shape, LLS_FORM_INT8));
   assert_memory_equal(p->device, expected, bytes);
-  assert_memory_equal((char *)p->device_scales + 8 * scales,
-                      (char *)p->device_scales + 3 * scales, scales);
   free(expected);
   f->device->ops->pool_destroy(f->device, p);
 }
@@ -448,9 +448,10 @@ static void test_int8_of_odd_numbers(void **state)
     put(p, 0, i, odd[random_bits() % (sizeof odd / sizeof *odd)]);
   const struct lls_copy c = {.target = 4, .target_form = LLS_FORM_INT8};
   assert_int_equal(convert(f, p, c), 0);
-  for (size_t i = 0; i < lls_scale_bytes(&p->shape) / 2; i++)
-    assert_true(isfinite(
-        lls_f16_to_f32(p->device_scales[4 * lls_scale_bytes(&p->shape) / 2 + i])));
+  const char *made = p->device + c.target * p->unit_bytes;
+  const uint16_t *scales = (const uint16_t *)(const void *)(made + NUMBERS);
+  for (size_t i = 0; i < lls_scale_bytes(&p->shape); i++) /* two sides, two bytes each */
+    assert_true(isfinite(lls_f16_to_f32(scales[i])));
   f->device->ops->pool_destroy(f->device, p);
 }
 
@@ -459,15 +460,14 @@ static void test_int8_refused(void **state)
   const struct fixture *f = *state;
   struct lls_pool *all = int8_pool(f, LLS_BF16, LLS_INT8_ALL);
   struct lls_pool *swapped = int8_pool(f, LLS_BF16, LLS_INT8_SWAPPED);
-  struct lls_copy c = {.target = 2 * DEVICE_UNITS - 1,
-                       .target_form = LLS_FORM_INT8,
-                       .n_slots = BLOCK_TOKENS};
+  struct lls_copy c = {
+      .target = DEVICE_UNITS - 1, .target_form = LLS_FORM_INT8, .n_slots = BLOCK_TOKENS};
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), 0);
   assert_int_equal(f->device->ops->pool_copy(f->device, swapped, &c, 1), -EINVAL);
   assert_int_equal(f->device->ops->pool_copy(f->device, f->pool, &c, 1), -EINVAL);
   c.n_slots = BLOCK_TOKENS - 1; /* blocks of INT8 are full */
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
-  c.n_slots = BLOCK_TOKENS, c.target = 2 * DEVICE_UNITS;
+  c.n_slots = BLOCK_TOKENS, c.target = DEVICE_UNITS;
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
   c.target = 0, c.target_form = LLS_FORM_FP8;
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);

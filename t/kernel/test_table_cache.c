@@ -26,8 +26,9 @@ struct one {
   struct sequence s;
   int32_t tokens[MOST + 1];
   uint32_t n; /* known tokens; 0: the slot is free */
-  struct lls_block_entry elsewhere[3][SEQUENCE_MAX_BLOCKS];
-  struct lls_block_table table; /* as the engines get it */
+  struct lls_block_entry elsewhere[2][SEQUENCE_MAX_BLOCKS];
+  struct lls_group_list list; /* as the engines get it */
+  struct lls_block_table table;
 };
 
 struct run {
@@ -77,7 +78,8 @@ static struct run *open_run(const char *model, create make_device)
   r->reference = m.reference;
   r->block_tokens = 4;
   r->hidden = lls_engine_why_no_hidden(r->engines[0]) == NULL;
-  units_init(&r->units, DRIVE_DEVICE_UNITS);
+  units_init(&r->units, DRIVE_DEVICE_UNITS,
+             lls_form_units(lls_engine_pool_shape(r->engines[0]), LLS_FORM_KV));
   for (uint32_t i = 0; i < SEQUENCES; i++)
     sequence_init(&r->sequences[i].s);
   return r;
@@ -106,33 +108,33 @@ static void begin(struct run *r, struct one *q)
   for (uint32_t i = 0; i < q->n; i++)
     q->tokens[i] = any_token(r);
   q->s.reversed = once_in(3);
-  q->s.table.form = r->hidden && once_in(3) ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+  q->s.hidden = r->hidden && once_in(3);
 }
 
-static void copy(struct run *r, uint32_t source, uint32_t target)
+static void copy(struct run *r, uint32_t source, uint32_t target, uint8_t form)
 {
   assert_true(r->n_copies < MAX_COPIES);
   r->copies[r->n_copies++] = (struct lls_copy){
       .n_slots = (uint16_t)r->block_tokens,
       .source = source,
       .target = target,
+      .source_form = form,
+      .target_form = form,
   };
 }
 
 /* Moves a block; the old one's contents are overwritten, as by another sequence. */
 static void move_block(struct run *r, struct one *q)
 {
-  struct lls_block_table *t = &q->s.table;
-  bool x = t->form == LLS_FORM_HIDDEN;
-  struct lls_block_entry *list = x ? q->s.x : once_in(2) ? q->s.k : q->s.v;
-  uint32_t n = x ? t->x_count : t->k_count;
+  struct lls_block_entry *list = q->s.hidden ? q->s.x : q->s.kv;
+  uint32_t n = q->s.list.n_entries;
   if (n == 0 || r->units.n < 2)
     return;
   struct lls_block_entry *entry = &list[random_between(0, n - 1)];
   uint32_t old = entry->block;
   entry->block = r->units.free[--r->units.n];
-  copy(r, old, entry->block);
-  copy(r, r->units.free[0], old);
+  copy(r, old, entry->block, entry->form);
+  copy(r, r->units.free[0], old, LLS_FORM_KV);
   r->units.free[r->units.n++] = old;
 }
 
@@ -146,9 +148,9 @@ static void disturb(struct run *r)
       sequence_release(&q->s, &r->units);
       q->n = 0;
     } else if (q->n > 0 && once_in(30)) { /* preempted, to be computed again */
-      uint32_t form = q->s.table.form;
+      bool hidden = q->s.hidden;
       sequence_release(&q->s, &r->units);
-      q->s.table.form = form;
+      q->s.hidden = hidden;
     } else if (q->n > 0 && once_in(8)) {
       move_block(r, q);
     }
@@ -161,21 +163,21 @@ static void disturb(struct run *r)
  * in memory. */
 static void give_table(struct run *r, struct one *q)
 {
-  struct lls_block_table *t = &q->table;
-  struct lls_block_entry *lists[3] = {q->s.k, q->s.v, q->s.x};
-  *t = q->s.table;
-  const uint32_t counts[3] = {t->k_count, t->v_count, t->x_count};
+  struct lls_block_entry *lists[2] = {q->s.kv, q->s.x};
+  const uint32_t counts[2] = {q->s.n_kv, q->s.n_x};
   bool elsewhere = once_in(6), full = once_in(2);
-  for (int i = 0; i < 3; i++) {
+  sequence_show(&q->s);
+  q->list = q->s.list;
+  q->table = (struct lls_block_table){.n_groups = 1, .lists = &q->list};
+  for (int i = 0; i < 2; i++) {
     if (counts[i] > 0 && full)
       lists[i][counts[i] - 1].count = (uint16_t)r->block_tokens;
     if (elsewhere)
       memcpy(q->elsewhere[i], lists[i], counts[i] * sizeof **lists);
   }
   if (elsewhere) {
-    t->k = q->elsewhere[0];
-    t->v = q->elsewhere[1];
-    t->x = q->elsewhere[2];
+    q->list.entries = q->elsewhere[q->s.hidden];
+    q->list.restored = q->elsewhere[1];
   }
 }
 
@@ -300,23 +302,23 @@ static void test_refusals(void **state)
   for (q->s.cached = 0; q->s.cached < 40; q->s.cached++) {
     sequence_grow(&q->s, &r->units, q->s.cached + 1, r->block_tokens);
     expect(r, q, 0);
-    for (uint32_t i = 0; i < q->s.table.v_count; i++) {
-      struct lls_block_entry right = q->s.v[i];
-      q->s.v[i].block = DRIVE_DEVICE_UNITS;
+    for (uint32_t i = 0; i < q->s.list.n_entries; i++) {
+      struct lls_block_entry right = q->s.kv[i];
+      q->s.kv[i].block = DRIVE_DEVICE_UNITS;
       expect(r, q, -EINVAL);
-      q->s.v[i] = right;
-      q->s.v[i].first_token++;
+      q->s.kv[i] = right;
+      q->s.kv[i].first_token++;
       expect(r, q, -EINVAL);
-      q->s.v[i] = right;
-      q->s.v[i].form = LLS_FORM_INT8;
+      q->s.kv[i] = right;
+      q->s.kv[i].form = LLS_FORM_INT8;
       expect(r, q, -ENOTSUP);
-      q->s.v[i] = right;
+      q->s.kv[i] = right;
       if (i % 4 == 0)
         expect(r, q, 0);
     }
-    q->s.table.v_count--; /* one token is not covered */
+    q->s.list.n_entries--; /* one token is not covered */
     expect(r, q, -EINVAL);
-    q->s.table.v_count++;
+    q->s.list.n_entries++;
   }
   close_run(r);
 }

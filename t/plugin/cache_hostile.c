@@ -18,18 +18,14 @@ struct params {
 
 /* ---- life ----------------------------------------------------------------------- */
 
-static struct units all_free(uint32_t total)
+/* The blocks of a tier; they begin where no other manager's do if there is room. */
+static struct units all_free(uint32_t units, uint32_t block_units)
 {
+  uint32_t total = units / block_units;
   struct units u = {calloc(total + 1, sizeof *u.free), total, total};
   for (uint32_t i = 0; u.free != NULL && i < total; i++)
-    u.free[i] = i;
+    u.free[i] = i * block_units + units % block_units;
   return u;
-}
-
-static void free_lists(struct sequence *s)
-{
-  free(s->lists[0].entries);
-  free(s->lists[1].entries);
 }
 
 static void destroy(void *self)
@@ -37,8 +33,9 @@ static void destroy(void *self)
   struct hostile *h = self;
   hostile_forget(h);
   for (uint32_t i = 0; i < h->n_slots && h->sequences != NULL; i++)
-    free_lists(&h->sequences[i]);
+    free(h->sequences[i].list.entries);
   free(h->sequences);
+  free(h->lists);
   free(h->device.free);
   free(h->host.free);
   free(h->copies);
@@ -64,9 +61,12 @@ static int create(const struct lls_host *host, const void *params,
   h->max_context = host->engine->max_context;
   h->n_slots = host->engine->max_requests;
   h->sequences = calloc(h->n_slots, sizeof *h->sequences);
-  h->device = all_free(g->device_units);
-  h->host = all_free(g->host_units);
-  if (h->sequences == NULL || h->device.free == NULL || h->host.free == NULL) {
+  h->lists = calloc(h->n_slots, sizeof *h->lists);
+  h->block_units = host->engine->groups[0]->forms[0].block_units;
+  h->device = all_free(g->device_units, h->block_units);
+  h->host = all_free(g->host_units, h->block_units);
+  if (h->sequences == NULL || h->lists == NULL || h->device.free == NULL ||
+      h->host.free == NULL) {
     destroy(h);
     return -ENOMEM;
   }
@@ -101,19 +101,19 @@ static int admit(void *self, const struct lls_request *r)
   CHECK(h, s->handle == NULL, "admit: slot %u is taken", r->slot);
   CHECK(h, !h->open, "admit: in a transaction");
   CHECK(h, r->cached_tokens == 0 && r->prompt_tokens > 0, "admit: not new");
-  free_lists(s);
+  free(s->list.entries);
   *s = (struct sequence){.handle = r, .id = r->id};
-  /* moved lists keep their length, so no list is longer than this */
-  for (int i = 0; i < 2; i++)
-    s->lists[i].entries = calloc(h->max_context + 1, sizeof(struct lls_block_entry));
-  return s->lists[0].entries != NULL && s->lists[1].entries != NULL ? 0 : -ENOMEM;
+  /* moved lists keep their length, so no list is longer */
+  s->list.entries = calloc(h->max_context + 1, sizeof(struct lls_block_entry));
+  return s->list.entries != NULL ? 0 : -ENOMEM;
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct hostile *h = self;
   struct sequence *s = known(h, r, "release");
-  (void)flags;
+  CHECK(h, how->size >= sizeof *how, "release: %u bytes", how->size);
   CHECK(h, !h->open, "release: in a transaction");
   if (s == NULL)
     return;
@@ -192,7 +192,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   check_reserve(h, s, r, tokens, form);
   uint32_t wanted = s->cached + tokens;
   uint32_t blocks = (wanted + h->block_tokens - 1) / h->block_tokens;
-  if (wanted > h->max_context || 2 * blocks > h->device.total)
+  if (wanted > h->max_context || blocks > h->device.total)
     return LLS_RESERVE_NEVER;
   if (contract_chance(&h->contract, h->later))
     return LLS_RESERVE_LATER;
@@ -241,9 +241,9 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
     return;
   CHECK(h, !h->open, "computed: in a transaction");
   CHECK(h, s->reserved, "computed: not reserved in this step, or twice");
-  CHECK(h, cached_tokens > s->cached && cached_tokens <= s->lists[0].room,
+  CHECK(h, cached_tokens > s->cached && cached_tokens <= s->list.room,
         "computed: %u tokens after %u with room for %u", cached_tokens, s->cached,
-        s->lists[0].room);
+        s->list.room);
   s->cached = cached_tokens;
   s->reserved = false;
 }
@@ -255,8 +255,9 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   struct hostile *h = self;
   CHECK(h, out->size >= sizeof *out, "capacity: %u bytes", out->size);
   const struct units *u = tier == LLS_TIER_DEVICE ? &h->device : &h->host;
-  *out = (struct lls_capacity){
-      .size = out->size, .total_units = u->total, .free_units = u->n};
+  *out = (struct lls_capacity){.size = out->size,
+                               .total_units = h->block_units * u->total,
+                               .free_units = h->block_units * u->n};
   return tier <= LLS_TIER_HOST ? 0 : -ENOTSUP;
 }
 
@@ -269,34 +270,39 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   if (s == NULL)
     return -EINVAL;
   CHECK(h, out->size >= sizeof *out, "need: %u bytes", out->size);
-  uint64_t wanted = (uint64_t)s->cached + tokens, room = s->lists[0].room;
+  uint64_t wanted = (uint64_t)s->cached + tokens, room = s->list.room;
   out->new_units =
-      wanted > room
-          ? 2 * (uint32_t)((wanted - room + h->block_tokens - 1) / h->block_tokens)
-          : 0;
-  out->restore_units = s->on_host ? s->lists[0].n + s->lists[1].n : 0;
+      wanted > room ? h->block_units * (uint32_t)((wanted - room + h->block_tokens - 1) /
+                                                  h->block_tokens)
+                    : 0;
+  out->restore_units = s->on_host ? h->block_units * s->list.n : 0;
   return 0;
 }
 
-/* Usually reports no prefix. When it breaks its contract, and has memory, it reports
- * more tokens than the request has. */
-static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+/* Nothing as a rule; where it breaks its contract, and has room, all that the request has
+ * and more. */
+static int prefix(void *self, const struct lls_request *r, bool take,
+                  struct lls_prefix *out)
 {
   struct hostile *h = self;
   struct sequence *s = known(h, r, "prefix");
   uint32_t length = lls_request_length(r);
+  CHECK(h, out->size >= sizeof *out, "prefix: %u bytes", out->size);
   if (s == NULL || h->overlong == 0 || !contract_chance(&h->contract, h->overlong))
     return 0;
+  out->tokens = length;
   if (!take)
-    return length;
+    return 0;
   CHECK(h, h->open, "prefix: takes without a transaction");
   hostile_put_aside(h, s);
   if (!hostile_grow(h, s, length)) {
     hostile_undo(h, h->n_undo - 1);
+    out->tokens = 0;
     return 0;
   }
   s->cached = length;
-  return length + contract_chance(&h->contract, 50);
+  out->tokens += contract_chance(&h->contract, 50);
+  return 0;
 }
 
 static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
@@ -306,7 +312,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   if (s == NULL)
     return -EINVAL;
   CHECK(h, out->size >= sizeof *out, "info: %u bytes", out->size);
-  uint32_t units = s->lists[0].n + s->lists[1].n;
+  uint32_t units = h->block_units * s->list.n;
   *out = (struct lls_cache_info){.size = out->size, .cached_tokens = s->cached};
   if (units == 0)
     return 0;
@@ -315,7 +321,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   out->missing_tokens = s->on_host ? s->cached : 0;
   *(s->on_host ? &out->host_units : &out->device_units) = units;
   out->owned_units = out->device_units;
-  out->free_slots = s->lists[0].room - s->cached;
+  out->free_slots = s->list.room - s->cached;
   return 0;
 }
 
@@ -327,13 +333,9 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
     return -EINVAL;
   CHECK(h, !h->open, "table: before commit");
   CHECK(h, s->reserved, "table: not reserved in this step");
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV,
-      .k_count = s->lists[0].n,
-      .v_count = s->lists[1].n,
-      .k = s->lists[0].entries,
-      .v = s->lists[1].entries,
-  };
+  h->lists[r->slot] =
+      (struct lls_group_list){.entries = s->list.entries, .n_entries = s->list.n};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &h->lists[r->slot]};
   return s->on_host ? -EINVAL : 0;
 }
 
@@ -372,19 +374,18 @@ static int audit(void *self, const struct lls_sink *sink)
     if (s->handle == NULL)
       continue;
     say(sink, "slot, cached, on host:", i, s->cached, s->on_host);
-    for (uint32_t l = 0; l < 2; l++)
-      for (uint32_t j = 0; j < s->lists[l].n; j++) {
-        const struct lls_block_entry *e = &s->lists[l].entries[j];
-        say(sink, l == 0 ? "  K" : "  V", e->block, e->first_token, e->count);
-        held[s->on_host]++;
-      }
+    for (uint32_t j = 0; j < s->list.n; j++) {
+      const struct lls_block_entry *e = &s->list.entries[j];
+      say(sink, "  block", e->block, e->first_token, e->count);
+      held[s->on_host]++;
+    }
   }
   for (uint32_t t = 0; t < 2; t++) {
     for (uint32_t i = 0; i < tiers[t]->n; i++)
       say(sink, "free", t, i, tiers[t]->free[i]);
     if (tiers[t]->n + held[t] != tiers[t]->total)
       return h->contract.host->fail(h->contract.host->context, -EIO,
-                                    "audit: units of tier %u were lost", t);
+                                    "audit: blocks of tier %u were lost", t);
   }
   return h->contract.broken == 0 ? 0 : -EIO;
 }
@@ -399,9 +400,16 @@ static const struct lls_param parameters[] = {
                   "how often prefix has as many tokens as the request or more"),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

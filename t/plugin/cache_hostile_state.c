@@ -39,15 +39,13 @@ void hostile_put_aside(struct hostile *h, struct sequence *s)
                      .device = copy_units(&h->device),
                      .host = copy_units(&h->host),
                      .n_copies = h->n_copies};
-  for (int i = 0; i < 2; i++)
-    u->before.lists[i].entries =
-        duplicate(s->lists[i].entries, s->lists[i].n * sizeof(struct lls_block_entry));
+  u->before.list.entries =
+      duplicate(s->list.entries, s->list.n * sizeof(struct lls_block_entry));
 }
 
 static void free_undo(struct undo *u)
 {
-  free(u->before.lists[0].entries);
-  free(u->before.lists[1].entries);
+  free(u->before.list.entries);
   free(u->device.free);
   free(u->host.free);
 }
@@ -63,11 +61,9 @@ void hostile_undo(struct hostile *h, uint32_t n)
   while (h->n_undo > n) {
     struct undo *u = &h->undo[--h->n_undo];
     struct sequence *s = u->sequence, before = u->before;
-    for (int i = 0; i < 2; i++) {
-      memcpy(s->lists[i].entries, before.lists[i].entries,
-             before.lists[i].n * sizeof(struct lls_block_entry));
-      before.lists[i].entries = s->lists[i].entries;
-    }
+    memcpy(s->list.entries, before.list.entries,
+           before.list.n * sizeof(struct lls_block_entry));
+    before.list.entries = s->list.entries;
     *s = before;
     restore_units(&h->device, &u->device);
     restore_units(&h->host, &u->host);
@@ -82,7 +78,7 @@ void hostile_forget(struct hostile *h)
     free_undo(&h->undo[--h->n_undo]);
 }
 
-/* ---- units ---------------------------------------------------------------------- */
+/* ---- blocks --------------------------------------------------------------------- */
 
 static uint32_t take(struct hostile *h, struct units *u)
 {
@@ -131,14 +127,12 @@ static struct lls_block_entry make_entry(struct hostile *h, uint32_t first_token
 
 bool hostile_grow(struct hostile *h, struct sequence *s, uint32_t tokens)
 {
-  for (int i = 0; i < 2; i++) {
-    struct list *l = &s->lists[i];
-    while (l->room < tokens) {
-      if (h->device.n == 0)
-        return false;
-      l->entries[l->n] = make_entry(h, l->room);
-      l->room += l->entries[l->n++].count;
-    }
+  struct list *l = &s->list;
+  while (l->room < tokens) {
+    if (h->device.n == 0)
+      return false;
+    l->entries[l->n] = make_entry(h, l->room);
+    l->room += l->entries[l->n++].count;
   }
   return true;
 }
@@ -146,12 +140,10 @@ bool hostile_grow(struct hostile *h, struct sequence *s, uint32_t tokens)
 void hostile_drop(struct hostile *h, struct sequence *s)
 {
   struct units *u = s->on_host ? &h->host : &h->device;
-  for (int i = 0; i < 2; i++) {
-    struct list *l = &s->lists[i];
-    while (l->n > 0)
-      u->free[u->n++] = l->entries[--l->n].block;
-    l->room = 0;
-  }
+  struct list *l = &s->list;
+  while (l->n > 0)
+    u->free[u->n++] = l->entries[--l->n].block;
+  l->room = 0;
   s->on_host = false;
   s->cached = 0;
 }
@@ -171,18 +163,15 @@ bool hostile_move(struct hostile *h, struct sequence *s)
 {
   struct units *from = s->on_host ? &h->host : &h->device;
   struct units *to = s->on_host ? &h->device : &h->host;
-  for (int i = 0; i < 2; i++) {
-    struct list *l = &s->lists[i];
-    /* empty entries */
-    while (l->n > 0 && l->entries[l->n - 1].first_token >= s->cached) {
-      l->room -= l->entries[--l->n].count;
-      from->free[from->n++] = l->entries[l->n].block;
-    }
-    for (uint32_t j = 0; j < l->n; j++) {
-      if (to->n == 0)
-        return false;
-      move_entry(h, s, &l->entries[j], from, to);
-    }
+  struct list *l = &s->list;
+  while (l->n > 0 && l->entries[l->n - 1].first_token >= s->cached) { /* empty ones */
+    l->room -= l->entries[--l->n].count;
+    from->free[from->n++] = l->entries[l->n].block;
+  }
+  for (uint32_t j = 0; j < l->n; j++) {
+    if (to->n == 0)
+      return false;
+    move_entry(h, s, &l->entries[j], from, to);
   }
   s->on_host = !s->on_host;
   return true;
@@ -192,7 +181,7 @@ bool hostile_alone(const struct hostile *h, const struct sequence *s)
 {
   for (uint32_t i = 0; i < h->n_slots; i++) {
     const struct sequence *other = &h->sequences[i];
-    if (other != s && other->handle != NULL && other->lists[0].n > 0 && !other->on_host)
+    if (other != s && other->handle != NULL && other->list.n > 0 && !other->on_host)
       return false;
   }
   return true;

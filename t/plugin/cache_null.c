@@ -22,10 +22,12 @@ struct undo {
 };
 
 struct null {
+  uint32_t units; /* of a block */
   uint32_t block_tokens, region_blocks, n_regions, n_slots, n_taken, n_undo, max_undo;
   struct sequence *sequences;      /* (n_slots) */
   bool *taken;                     /* (n_regions) */
-  struct lls_block_entry *entries; /* (n_regions, 2, region_blocks) */
+  struct lls_block_entry *entries; /* (n_regions, region_blocks) */
+  struct lls_group_list *lists;    /* (n_regions) */
   struct undo *undo;               /* (max_undo) */
 };
 
@@ -35,15 +37,16 @@ static void destroy(void *self)
   free(n->sequences);
   free(n->taken);
   free(n->entries);
+  free(n->lists);
   free(n->undo);
   free(n);
 }
 
 static void fill_entries(struct null *n)
 {
-  for (uint32_t i = 0; i < n->n_regions * 2 * n->region_blocks; i++)
+  for (uint32_t i = 0; i < n->n_regions * n->region_blocks; i++)
     n->entries[i] = (struct lls_block_entry){
-        .block = i,
+        .block = i * n->units,
         .first_token = i % n->region_blocks * n->block_tokens,
         .count = (uint16_t)n->block_tokens,
     };
@@ -58,17 +61,18 @@ static int create(const struct lls_host *host, const void *params,
     return -ENOMEM;
   n->block_tokens = g->block_tokens;
   n->n_slots = host->engine->max_requests;
+  n->units = host->engine->groups[0]->forms[0].block_units;
   n->region_blocks = (host->engine->max_context + g->block_tokens - 1) / g->block_tokens;
-  if (n->region_blocks > g->device_units / 2)
-    n->region_blocks = g->device_units / 2;
-  n->n_regions = n->region_blocks > 0 ? g->device_units / 2 / n->region_blocks : 0;
+  if (n->region_blocks > g->device_units / n->units)
+    n->region_blocks = g->device_units / n->units;
+  n->n_regions = n->region_blocks > 0 ? g->device_units / n->units / n->region_blocks : 0;
   n->max_undo = 4 * n->n_slots;
   n->sequences = calloc(n->n_slots, sizeof *n->sequences);
   n->taken = calloc(n->n_regions + 1, sizeof *n->taken);
-  n->entries =
-      calloc((size_t)n->n_regions * 2 * n->region_blocks + 1, sizeof *n->entries);
+  n->entries = calloc((size_t)n->n_regions * n->region_blocks + 1, sizeof *n->entries);
+  n->lists = calloc(n->n_regions + 1, sizeof *n->lists);
   n->undo = calloc(n->max_undo, sizeof *n->undo);
-  if (!n->sequences || !n->taken || !n->entries || !n->undo) {
+  if (!n->sequences || !n->taken || !n->entries || !n->lists || !n->undo) {
     destroy(n);
     return -ENOMEM;
   }
@@ -159,16 +163,17 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
-  (void)flags;
+  (void)how;
   put(self, r->slot, (struct sequence){.region = NONE});
 }
 
 static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
 {
   const struct null *n = self;
-  uint32_t units = tier == LLS_TIER_DEVICE ? 2 * n->region_blocks : 0;
+  uint32_t units = tier == LLS_TIER_DEVICE ? n->units * n->region_blocks : 0;
   out->total_units = units * n->n_regions;
   out->free_units = units * (n->n_regions - n->n_taken);
   out->reserved_units = 0;
@@ -180,8 +185,9 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
 {
   const struct null *n = self;
   (void)form;
-  out->new_units =
-      n->sequences[r->slot].region == NONE && tokens > 0 ? 2 * n->region_blocks : 0;
+  out->new_units = n->sequences[r->slot].region == NONE && tokens > 0
+                       ? n->units * n->region_blocks
+                       : 0;
   out->restore_units = 0;
   return 0;
 }
@@ -195,7 +201,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
     return 0;
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
-  out->device_units = out->owned_units = 2 * n->region_blocks;
+  out->device_units = out->owned_units = n->units * n->region_blocks;
   out->free_slots = n->region_blocks * n->block_tokens - s->cached;
   return 0;
 }
@@ -206,13 +212,9 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   uint32_t region = n->sequences[r->slot].region, count = n->region_blocks;
   if (region == NONE)
     return -EINVAL;
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV,
-      .k_count = count,
-      .v_count = count,
-      .k = n->entries + (size_t)region * 2 * count,
-      .v = n->entries + (size_t)region * 2 * count + count,
-  };
+  n->lists[region] = (struct lls_group_list){
+      .entries = n->entries + (size_t)region * count, .n_entries = count};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &n->lists[region]};
   return 0;
 }
 
@@ -248,9 +250,16 @@ static int audit(void *self, const struct lls_sink *sink)
   return 0;
 }
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

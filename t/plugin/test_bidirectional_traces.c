@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The owner of a slot of a K unit, by the tables of the requests that ran. */
+/* The owner of a slot of a block, by the tables of the requests that ran. */
 struct owner {
   const struct lls_live *request; /* NULL: free */
   uint32_t token;
@@ -57,11 +57,10 @@ static void take_slots(struct trace *t, const struct lls_live *r, uint32_t n)
   struct lls_block_table table;
   uint32_t most = t->bed.o.block_tokens;
   assert_int_equal(t->bed.c->table(t->bed.cache_self, &r->view, &table), 0);
-  for (uint32_t i = 0; i < table.k_count; i++) {
-    const struct lls_block_entry *e = &table.k[i];
+  for (uint32_t i = 0; i < table.lists->n_entries; i++) {
+    const struct lls_block_entry *e = &table.lists->entries[i];
     assert_int_equal(e->direction,
                      best_effort(r) ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT);
-    assert_int_equal(table.v[i].block, e->block + 1);
     for (uint32_t j = 0; j < e->count && e->first_token + j < n; j++) {
       uint32_t slot = best_effort(r) ? most - 1 - j : j;
       take_slot(t, &owners_of(t, e->block / 2)[slot], r, e->first_token + j);
@@ -150,7 +149,7 @@ static void compute_all(struct trace *t)
     assert_int_equal(bed->c->table(bed->cache_self, &r->view, &table), 0);
     if (i < bed->o.max_requests) { /* all requests write before any reads */
       take_slots(t, r, before + tokens);
-      shadow_write(bed_shadow(bed), &table, &r->view, before, before + tokens);
+      shadow_write(bed_shadow(bed), table.lists, &r->view, before, before + tokens);
     } else { /* invariant 7 */
       check_slots(bed, r, before + tokens);
       bed->c->computed(bed->cache_self, &r->view, before + tokens);

@@ -134,8 +134,9 @@ static void test_cache_notices_what_is_forgotten(void **state)
   bed.c->commit(bed.cache_self);
   bed.c->computed(bed.cache_self, q, 5);
   expect_complaint(&bed, "computed: not reserved");
-  bed.c->release(bed.cache_self, q, 0);
-  bed.c->release(bed.cache_self, q, 0);
+  const struct lls_release how = {.size = sizeof how};
+  bed.c->release(bed.cache_self, q, &how);
+  bed.c->release(bed.cache_self, q, &how);
   expect_complaint(&bed, "has been released");
   bed_close(&bed);
 }

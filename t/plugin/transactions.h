@@ -57,6 +57,28 @@ static inline struct lls_live *any(struct bed *bed)
   return NULL;
 }
 
+/* Units of a block in that form; 0: there is none. */
+static inline uint32_t units_of(const struct bed *bed, uint32_t form)
+{
+  const struct lls_group_form *f = lls_group_form_of(bed->in->caps.groups[0], form);
+  return f != NULL ? f->block_units : 0;
+}
+
+static inline void leave(struct bed *bed, const struct lls_live *r, bool keep)
+{
+  const struct lls_release how = {.size = sizeof how,
+                                  .flags = keep ? LLS_KEEP_PREFIX : 0};
+  bed->c->release(bed->cache_self, &r->view, &how);
+}
+
+/* Tokens of the prefix that r takes, or would take. */
+static inline uint32_t take_prefix(struct bed *bed, const struct lls_live *r, bool take)
+{
+  struct lls_prefix prefix = {.size = sizeof prefix};
+  assert_int_equal(bed->c->prefix(bed->cache_self, &r->view, take, &prefix), 0);
+  return prefix.tokens;
+}
+
 static inline void random_change(struct bed *bed, struct lls_live *r)
 {
   static const uint32_t forms[] = {LLS_FORM_NONE, LLS_FORM_NONE, LLS_FORM_KV,
@@ -66,7 +88,7 @@ static inline void random_change(struct bed *bed, struct lls_live *r)
   switch (bed_between(bed, 0, 4)) {
   case 0:
     if (bed->c->prefix != NULL && info.cached_tokens == 0)
-      bed->c->prefix(bed->cache_self, &r->view, true);
+      take_prefix(bed, r, true);
     break;
   case 1:
     bed->c->preempt(bed->cache_self, &r->view, LLS_PREEMPT_RECOMPUTE);
@@ -114,8 +136,9 @@ static inline void check_slots(struct bed *bed, const struct lls_live *r, uint32
   const char *list;
   struct lls_block_table table;
   assert_int_equal(bed->c->table(bed->cache_self, &r->view, &table), 0);
-  assert_int_equal(
-      shadow_verify(bed_shadow(bed), &table, &r->view, bed->o.window, n, &list), n);
+  assert_int_equal(shadow_verify(bed_shadow(bed), table.lists, &r->view,
+                                 bed->in->caps.groups[0], n, &list),
+                   n);
 }
 
 /* Makes some changes, rolls some back to a mark, and compares with the state at the

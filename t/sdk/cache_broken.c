@@ -16,7 +16,8 @@ struct params {
 
 struct broken {
   struct null *null;
-  uint32_t window, block_tokens;
+  const struct lls_group *group;
+  uint32_t block_tokens;
   int64_t mode;
 };
 
@@ -40,7 +41,7 @@ static int broken_create(const struct lls_host *host, const void *params,
     free(b);
     return -ENOMEM;
   }
-  *b = (struct broken){null, host->engine->window_tokens, g->block_tokens,
+  *b = (struct broken){null, host->engine->groups[0], g->block_tokens,
                        ((const struct params *)params)->mode};
   *self = b;
   return 0;
@@ -85,12 +86,12 @@ static int broken_admit(void *self, const struct lls_request *r)
   return admit(of(self), r);
 }
 
-static void broken_release(void *self, const struct lls_request *r, uint32_t flags)
+static void broken_release(void *self, const struct lls_request *r,
+                           const struct lls_release *how)
 {
   if (((struct broken *)self)->mode == LOSE && r->id % 4 == 0)
-    /* without returning the region to the pool */
-    of(self)->sequences[r->slot].region = NONE;
-  release(of(self), r, flags);
+    of(self)->sequences[r->slot].region = NONE; /* without a word to the pool */
+  release(of(self), r, how);
 }
 
 static int broken_capacity(void *self, uint32_t tier, struct lls_capacity *out)
@@ -110,13 +111,22 @@ static int broken_info(void *self, const struct lls_request *r,
   return info(of(self), r, out);
 }
 
-/* Returns the list without the block that holds the oldest token in the window. */
-static void give_back_one(const struct broken *b, uint32_t cached, uint32_t *n,
-                          const struct lls_block_entry **list)
+/* The list without the block that the oldest token in the window is in. */
+static void give_back_one(const struct broken *b, uint32_t cached,
+                          struct lls_group_list *list)
 {
-  uint32_t gone = lls_window_begin(cached, b->window) / b->block_tokens + 1;
-  *list += gone;
-  *n -= gone;
+  uint32_t gone = lls_group_begin(b->group, cached) / b->block_tokens + 1;
+  list->entries += gone;
+  list->n_entries -= gone;
+}
+
+/* Every other block begins with the last unit of the one before it. */
+static void overlap(const struct null *n, const struct lls_group_list *list)
+{
+  struct lls_block_entry *entries = n->entries + (list->entries - n->entries);
+  for (uint32_t i = 1; i < list->n_entries; i += 2)
+    if (entries[i].block % n->units == 0)
+      entries[i].block--;
 }
 
 static int broken_table(void *self, const struct lls_request *r,
@@ -124,12 +134,13 @@ static int broken_table(void *self, const struct lls_request *r,
 {
   const struct broken *b = self;
   int rc = table(of(self), r, out);
+  if (rc < 0)
+    return rc;
+  struct lls_group_list *list = &b->null->lists[b->null->sequences[r->slot].region];
   if (b->mode == OVERLAP)
-    out->v = out->k; /* returns the first list in place of the second */
-  if (b->mode == EARLY && b->window > 0 && r->cached_tokens > b->block_tokens) {
-    give_back_one(b, r->cached_tokens, &out->k_count, &out->k);
-    give_back_one(b, r->cached_tokens, &out->v_count, &out->v);
-  }
+    overlap(b->null, list);
+  if (b->mode == EARLY && b->group->window > 0 && r->cached_tokens > b->block_tokens)
+    give_back_one(b, r->cached_tokens, list);
   return rc;
 }
 
@@ -174,6 +185,7 @@ static const struct lls_param parameters[] = {
 static const struct lls_cache_vtable broken_vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof broken_vtable,
+    .caps = &caps,
     .create = broken_create,
     .destroy = broken_destroy,
     .capacity = broken_capacity,

@@ -47,11 +47,13 @@ struct sequence { /* by slot */
 struct moving {
   const struct lls_host *host;
   enum mutant mutant;
+  uint32_t units; /* of a block */
   uint32_t block_tokens, region_blocks, n_slots, last_transfer, stray;
   uint32_t n_regions[N_TIERS];
   uint32_t *taken[N_TIERS];      /* (n_regions) */
   struct sequence *sequences;    /* (n_slots) */
-  struct lls_block_entry *table; /* (n_slots, 2, region_blocks) */
+  struct lls_block_entry *table; /* (n_slots, region_blocks) */
+  struct lls_group_list *lists;  /* (n_slots) */
   struct lls_copy *copies;       /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
   struct lls_pol_journal journal;
@@ -97,30 +99,28 @@ static void give_back(struct moving *m, struct sequence *s, uint32_t tier)
   set(m, &s->region[tier], NONE);
 }
 
-/* Units of block i: K, and region_blocks further on V. */
+/* The first unit of block i. */
 static uint32_t unit_of(const struct moving *m, uint32_t region, uint32_t i)
 {
-  return 2 * m->region_blocks * region + i;
+  return m->units * (m->region_blocks * region + i);
 }
 
 static bool copy_block(struct moving *m, const uint32_t region[N_TIERS], uint32_t i,
                        bool to_host, uint32_t transfer)
 {
   uint32_t from = region[to_host ? DEVICE : HOST], to = region[to_host ? HOST : DEVICE];
-  uint32_t n = m->n_copies;
-  if (n + 2 > m->max_copies)
+  if (m->n_copies == m->max_copies)
     return false;
-  for (uint32_t list = 0; list < 2; list++)
-    m->copies[n++] = (struct lls_copy){
-        .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
-        .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
-        .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
-        .n_slots = (uint16_t)m->block_tokens,
-        .source = unit_of(m, from, i + list * m->region_blocks),
-        .target = unit_of(m, to, i + list * m->region_blocks),
-        .transfer = transfer,
-    };
-  set(m, &m->n_copies, n);
+  m->copies[m->n_copies] = (struct lls_copy){
+      .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
+      .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
+      .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
+      .n_slots = (uint16_t)m->block_tokens,
+      .source = unit_of(m, from, i),
+      .target = unit_of(m, to, i),
+      .transfer = transfer,
+  };
+  set(m, &m->n_copies, m->n_copies + 1);
   return true;
 }
 
@@ -287,11 +287,12 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct moving *m = self;
   struct sequence *s = sequence_of(m, r);
-  (void)flags;
+  (void)how;
   if (m->mutant == CRASHES && *(const volatile int32_t *)r->tokens < 0)
     return;
   if (m->mutant == STRAY && s->transfer != 0)
@@ -314,10 +315,10 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   const struct moving *m = self;
   if (tier > HOST)
     return -ENOTSUP;
-  out->total_units = 2 * m->region_blocks * m->n_regions[tier];
+  out->total_units = m->units * m->region_blocks * m->n_regions[tier];
   out->free_units = 0;
   for (uint32_t i = 0; i < m->n_regions[tier]; i++)
-    out->free_units += m->taken[tier][i] ? 0 : 2 * m->region_blocks;
+    out->free_units += m->taken[tier][i] ? 0 : m->units * m->region_blocks;
   out->reserved_units = 0;
   return 0;
 }
@@ -330,8 +331,8 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   bool none = s->region[DEVICE] == NONE;
   (void)tokens;
   (void)form;
-  out->new_units = none && s->region[HOST] == NONE ? 2 * m->region_blocks : 0;
-  out->restore_units = none && s->region[HOST] != NONE ? 2 * m->region_blocks : 0;
+  out->new_units = none && s->region[HOST] == NONE ? m->units * m->region_blocks : 0;
+  out->restore_units = none && s->region[HOST] != NONE ? m->units * m->region_blocks : 0;
   return 0;
 }
 
@@ -350,9 +351,9 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   out->missing_tokens = out->residency == LLS_RESIDENT_DEVICE ? 0 : s->cached;
   if (m->mutant == HALF && out->residency == LLS_RESIDENT_HOST)
     out->missing_tokens /= 2;
-  out->device_units = on_device ? 2 * m->region_blocks : 0;
+  out->device_units = on_device ? m->units * m->region_blocks : 0;
   out->owned_units = out->device_units;
-  out->host_units = on_host ? 2 * m->region_blocks : 0;
+  out->host_units = on_host ? m->units * m->region_blocks : 0;
   out->free_slots = m->region_blocks * m->block_tokens - s->cached;
   return 0;
 }
@@ -361,16 +362,16 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
 {
   struct moving *m = self;
   uint32_t n = m->region_blocks;
-  struct lls_block_entry *k = m->table + (size_t)2 * n * r->slot;
+  struct lls_block_entry *list = m->table + (size_t)n * r->slot;
   sequence_of(m, r)->asked = 1;
-  for (uint32_t i = 0; i < 2 * n; i++)
-    k[i] = (struct lls_block_entry){
+  for (uint32_t i = 0; i < n; i++)
+    list[i] = (struct lls_block_entry){
         .block = unit_of(m, sequence_of(m, r)->region[DEVICE], i),
-        .first_token = i % n * m->block_tokens,
+        .first_token = i * m->block_tokens,
         .count = (uint16_t)m->block_tokens,
     };
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV, .k_count = n, .v_count = n, .k = k, .v = k + n};
+  m->lists[r->slot] = (struct lls_group_list){.entries = list, .n_entries = n};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[r->slot]};
   return 0;
 }
 
@@ -409,6 +410,7 @@ static void destroy(void *self)
   free(m->taken[HOST]);
   free(m->sequences);
   free(m->table);
+  free(m->lists);
   free(m->copies);
   free(m->journal.changes);
   free(m);
@@ -417,12 +419,13 @@ static void destroy(void *self)
 static void measure(struct moving *m, const struct lls_cache_geometry *g,
                     const struct lls_engine_caps *engine)
 {
+  m->units = engine->groups[0]->forms[0].block_units;
   m->block_tokens = g->block_tokens;
   m->n_slots = engine->max_requests;
   m->region_blocks = lls_pol_min(blocks_for(m, engine->max_context),
-                                 lls_pol_max(1, g->device_units / 2));
-  m->n_regions[DEVICE] = g->device_units / 2 / m->region_blocks;
-  m->n_regions[HOST] = g->host_units / 2 / m->region_blocks;
+                                 lls_pol_max(1, g->device_units / m->units));
+  m->n_regions[DEVICE] = g->device_units / m->units / m->region_blocks;
+  m->n_regions[HOST] = g->host_units / m->units / m->region_blocks;
   m->max_copies = 4 * m->region_blocks * (m->n_regions[DEVICE] + m->n_regions[HOST] + 1);
   m->journal.max = 32 * m->n_slots + 8 * m->max_copies;
 }
@@ -439,7 +442,8 @@ static int create(const struct lls_host *host, const void *params,
   m->taken[DEVICE] = calloc(m->n_regions[DEVICE] + 1, sizeof(uint32_t));
   m->taken[HOST] = calloc(m->n_regions[HOST] + 1, sizeof(uint32_t));
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
-  m->table = calloc((size_t)2 * m->n_slots * m->region_blocks, sizeof *m->table);
+  m->table = calloc((size_t)m->n_slots * m->region_blocks, sizeof *m->table);
+  m->lists = calloc(m->n_slots, sizeof *m->lists);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   if (!m->taken[DEVICE] || !m->taken[HOST] || !m->sequences || !m->table || !m->copies ||
@@ -460,9 +464,16 @@ static const struct lls_param parameters[] = {
                      "what it does wrong"),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

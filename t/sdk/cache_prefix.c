@@ -3,7 +3,7 @@
  * A prefix cache, and its mutants: each would let some request use blocks computed
  * after another prompt. With `mutant` = none it is correct.
  *
- * Block b is units 2b (K) and 2b + 1 (V). A full block whose tokens have been computed is
+ * Block b begins with unit b `units`. A full block whose tokens have been computed is
  * in the index: it can be found by its parent, the block before it, and its key.
  * Blocks without holders stay there until their memory is needed; children are evicted
  * before parents. Everything that a transaction changes is a word, changed through a
@@ -42,13 +42,14 @@ struct sequence { /* by slot */
 
 struct state {
   enum mutant mutant;
-  uint32_t block_tokens, n_blocks, per_list, n_slots, clock;
+  uint32_t units, block_tokens, n_blocks, per_list, n_slots, clock;
   struct block *blocks;          /* (n_blocks) */
   struct lls_key *keys;          /* (n_blocks) keys of the blocks in the index */
   int32_t *tokens;               /* (n_blocks, block_tokens) their tokens, for mutants */
   struct sequence *sequences;    /* (n_slots) */
   uint32_t *lists;               /* (n_slots, per_list) */
-  struct lls_block_entry *table; /* (n_slots, 2, per_list) */
+  struct lls_block_entry *table; /* (n_slots, per_list) */
+  struct lls_group_list *shown;  /* (n_slots) */
   struct lls_pol_journal journal;
 };
 
@@ -177,13 +178,16 @@ static int commit(void *self)
   return lls_pol_journal_commit(&((struct state *)self)->journal);
 }
 
-static uint32_t prefix(void *self, const struct lls_request *r, bool taken)
+static int prefix(void *self, const struct lls_request *r, bool taken,
+                  struct lls_prefix *out)
 {
   struct state *s = self;
   struct sequence *q = &s->sequences[r->slot];
   uint32_t length = lls_request_length(r), bt = s->block_tokens, parent = ROOT, n = 0;
-  if (q->n > 0)
-    return taken ? q->cached : 0;
+  if (q->n > 0) {
+    out->tokens = taken ? q->cached : 0;
+    return 0;
+  }
   if (!lls_pol_journal_has_room(&s->journal, 8 * (uint64_t)blocks_for(s, length)))
     return 0;
   for (; (n + 1) * bt < length + (s->mutant == WHOLE); n++) {
@@ -199,7 +203,8 @@ static uint32_t prefix(void *self, const struct lls_request *r, bool taken)
   }
   if (taken)
     set(s, &q->cached, n * bt);
-  return n * bt;
+  out->tokens = n * bt;
+  return 0;
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -258,14 +263,15 @@ static void forget(struct state *s, uint32_t b)
   leave_index(s, b);
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct state *s = self;
   uint32_t first = s->sequences[r->slot].n > 0 ? list_of(s, r->slot)[0] : LLS_POL_NIL;
   let_go(s, r->slot);
   if (first == LLS_POL_NIL || s->blocks[first].holders > 0)
     return;
-  if (!(flags & LLS_KEEP_PREFIX))
+  if (!(how->flags & LLS_KEEP_PREFIX))
     forget(s, first);
 }
 
@@ -299,8 +305,8 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   uint32_t unused = 0;
   for (uint32_t b = 0; b < s->n_blocks; b++)
     unused += s->blocks[b].holders == 0;
-  out->total_units = tier == LLS_TIER_DEVICE ? 2 * s->n_blocks : 0;
-  out->free_units = tier == LLS_TIER_DEVICE ? 2 * unused : 0;
+  out->total_units = tier == LLS_TIER_DEVICE ? s->units * s->n_blocks : 0;
+  out->free_units = tier == LLS_TIER_DEVICE ? s->units * unused : 0;
   out->reserved_units = 0;
   return tier <= LLS_TIER_HOST ? 0 : -ENOTSUP;
 }
@@ -312,7 +318,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   const struct sequence *q = &s->sequences[r->slot];
   uint32_t wanted = blocks_for(s, q->cached + tokens);
   (void)form;
-  out->new_units = wanted > q->n ? 2 * (wanted - q->n) : 0;
+  out->new_units = wanted > q->n ? s->units * (wanted - q->n) : 0;
   out->restore_units = 0;
   return 0;
 }
@@ -326,9 +332,9 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
     return 0;
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
-  out->device_units = 2 * q->n;
+  out->device_units = s->units * q->n;
   for (uint32_t i = 0; i < q->n; i++)
-    out->owned_units += s->blocks[list_of(s, r->slot)[i]].holders == 1 ? 2 : 0;
+    out->owned_units += s->blocks[list_of(s, r->slot)[i]].holders == 1 ? s->units : 0;
   out->free_slots = q->n * s->block_tokens - q->cached;
   return 0;
 }
@@ -337,15 +343,15 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
 {
   const struct state *s = self;
   uint32_t n = s->sequences[r->slot].n;
-  struct lls_block_entry *k = s->table + (size_t)2 * r->slot * s->per_list;
-  for (uint32_t i = 0; i < 2 * n; i++)
-    (i < n ? k : k + s->per_list - n)[i] = (struct lls_block_entry){
-        .block = 2 * list_of(s, r->slot)[i % n] + i / n,
-        .first_token = i % n * s->block_tokens,
+  struct lls_block_entry *list = s->table + (size_t)r->slot * s->per_list;
+  for (uint32_t i = 0; i < n; i++)
+    list[i] = (struct lls_block_entry){
+        .block = s->units * list_of(s, r->slot)[i],
+        .first_token = i * s->block_tokens,
         .count = (uint16_t)s->block_tokens,
     };
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV, .k_count = n, .v_count = n, .k = k, .v = k + s->per_list};
+  s->shown[r->slot] = (struct lls_group_list){.entries = list, .n_entries = n};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &s->shown[r->slot]};
   return 0;
 }
 
@@ -385,6 +391,7 @@ static void destroy(void *self)
   free(s->sequences);
   free(s->lists);
   free(s->table);
+  free(s->shown);
   free(s->journal.changes);
   free(s);
 }
@@ -397,7 +404,8 @@ static int create(const struct lls_host *host, const void *params,
     return -ENOMEM;
   s->mutant = (enum mutant)((const struct params *)params)->mutant;
   s->block_tokens = g->block_tokens;
-  s->n_blocks = g->device_units / 2;
+  s->units = host->engine->groups[0]->forms[0].block_units;
+  s->n_blocks = g->device_units / s->units;
   s->per_list = blocks_for(s, host->engine->max_context);
   s->n_slots = host->engine->max_requests;
   s->journal.max = 64 * s->n_slots * (s->per_list + 1);
@@ -406,10 +414,11 @@ static int create(const struct lls_host *host, const void *params,
   s->tokens = calloc((size_t)(s->n_blocks + 1) * s->block_tokens, sizeof *s->tokens);
   s->sequences = calloc(s->n_slots, sizeof *s->sequences);
   s->lists = calloc((size_t)s->n_slots * s->per_list, sizeof *s->lists);
-  s->table = calloc((size_t)2 * s->n_slots * s->per_list, sizeof *s->table);
+  s->table = calloc((size_t)s->n_slots * s->per_list, sizeof *s->table);
+  s->shown = calloc(s->n_slots, sizeof *s->shown);
   s->journal.changes = calloc(s->journal.max, sizeof *s->journal.changes);
   if (!s->blocks || !s->keys || !s->tokens || !s->sequences || !s->lists || !s->table ||
-      !s->journal.changes) {
+      !s->shown || !s->journal.changes) {
     destroy(s);
     return -ENOMEM;
   }
@@ -423,9 +432,16 @@ static const struct lls_param parameters[] = {
                      "what it does wrong"),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

@@ -149,7 +149,7 @@ my (undef, $stuck) = check('--set=mode=forgets', '--patience=2s', '--fail-fast',
 like($stuck, qr/^# \d+ running, \d+ preempted, \d+ waiting; \d+ of \d+ units free on the device/m, 'who holds what where nothing moves');
 like($stuck, qr/^#   request \d+ is \w+: \d+ \+ \d+ tokens, \d+ cached, holds \d+ units/m, '  request by request');
 my %cache_ways = (
-  overlap => qr/is not where its . list says/,
+  overlap => qr/is not where its \w+ list says/,
   lose    => qr/units are free on the device/,
   forget  => qr/leaves another state than mark saw/,
   early   => qr/the block table begins with token \d+ where token \d+ is still read/,
@@ -159,7 +159,7 @@ like(fit("$sdk/cache_broken.so"), qr/^# import_state refused what export_state o
 unfit("$sdk/cache_broken.so", $cache_ways{$_}, "--set=mode=$_") for sort keys %cache_ways;
 
 # ---- prefix caches that give a request what was computed behind another's prompt
-my $wrong = qr/is not where its . list says/;
+my $wrong = qr/is not where its \w+ list says/;
 my %mutants = (
   partial       => $wrong,
   whole         => qr/prefix: (\d+) tokens of request \d+, which has \1: the last one must be left/,
@@ -181,7 +181,7 @@ my %movers = (
   still   => qr/has just begun: expected LLS_RESIDENT_MOVING, found residency 1/,
   stray   => qr/copies: number \d+ is ASYNC, of transfer \d+, which is not under way/,
   stuck   => qr/is under way, and has copied nothing for \d+ steps/,
-  takes   => qr/was handed over with \d+ tokens, and token \d+ is gone from its . list before release/,
+  takes   => qr/was handed over with \d+ tokens, and token \d+ is gone from its \w+ list before release/,
   undo    => qr/leaves another state than mark saw/,
 );
 my $moved = fit("$sdk/cache_moving.so");

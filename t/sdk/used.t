@@ -22,7 +22,7 @@ sub one_sided {
 }
 one_sided('from the cache manager to the scheduler, through the core',
     qw(lls_capacity.reserved_units lls_need.new_units lls_need.restore_units));
-one_sided('from one cache manager to another, through the core', 'lls_holding.kv_count');
+one_sided('from one cache manager to another, through the core', 'lls_holding.n_lists', 'lls_held_list.n_blocks');
 one_sided('from the predictor to the scheduler, through the core',
     qw(lls_prediction_source.LLS_PREDICTED_MODEL
        lls_prediction_source.LLS_PREDICTED_HISTORY));
@@ -42,7 +42,11 @@ one_sided('the same tables describe sections and profiles of the core, which set
 one_sided('laid out for what later versions do, in structs that never grow',
     map({ "lls_form.$_" } qw(LLS_FORM_FP8 LLS_FORM_STATE)), 'lls_tier.LLS_TIER_DISK',
     'lls_plan_item.until_ns', 'lls_plan_item.drafts',
-    'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER');
+    'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER',
+    'lls_group_kind.LLS_GROUP_CHUNK', 'lls_group_kind.LLS_GROUP_STATE',
+    'lls_group.tail_tokens');
+one_sided('said of a group for tools and sentences', 'lls_group.layers',
+    'lls_form_flags.LLS_FORM_WRITTEN', 'lls_form_flags.LLS_FORM_READ');
 
 sub text_of {
     my ($file) = @_;

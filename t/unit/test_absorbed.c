@@ -39,9 +39,10 @@ static bool absorbed(const char *model, const struct drive_options *o, uint32_t 
   struct units units;
   struct sequence s;
   drive_open(&m, model, o);
-  units_init(&units, m.engine->pool_shape.device_units);
+  units_init(&units, m.engine->pool_shape.device_units,
+             lls_form_units(&m.engine->pool_shape, LLS_FORM_KV));
   sequence_init(&s);
-  s.table.form = LLS_FORM_HIDDEN;
+  s.hidden = true;
   step(&m, &s, &units, 4);
   step(&m, &s, &units, rows);
   bool yes = m.engine->sequences[0].absorbed;
@@ -85,7 +86,7 @@ static void test_without_scratch(void **state)
   o.threads = 3;
   struct drive_model m = {0};
   drive_open(&m, *state, &o);
-  m.engine->pool_shape.scratch_units = 0;
+  m.engine->pool_shape.scratch_blocks = 0;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     print_message("# %s, %s: worst error of a logit %.2g\n", (const char *)*state,
                   cases[i].what, rule_check(&m, *state, &cases[i]));

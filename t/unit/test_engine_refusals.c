@@ -244,7 +244,7 @@ struct step { /* one valid sequence of 3 tokens, which each test makes invalid *
 static void make_step(struct step *s)
 {
   memset(s, 0, sizeof *s);
-  units_init(&s->units, 64);
+  units_init(&s->units, 64, 2);
   sequence_init(&s->sequence);
   sequence_grow(&s->sequence, &s->units, 64, 16);
   s->part = (struct lls_engine_sequence){
@@ -298,22 +298,22 @@ static void test_bad_tables(void **state)
   struct drive_model *m = *state;
   struct step s;
   make_step(&s);
-  s.sequence.v[2].block = DRIVE_DEVICE_UNITS;
-  refuse(m, &s, -EINVAL, "block 512 of 512 in the pool");
+  s.sequence.kv[2].block = DRIVE_DEVICE_UNITS - 1;
+  refuse(m, &s, -EINVAL, "block of 2 units from unit 511 on of 512 in the pool");
   make_step(&s);
-  s.sequence.k[1].first_token = 17;
+  s.sequence.kv[1].first_token = 17;
   refuse(m, &s, -EINVAL, "block table entry 1 has 16 tokens from 17 on where token 16");
   make_step(&s);
-  s.sequence.k[0].count = 17;
+  s.sequence.kv[0].count = 17;
   refuse(m, &s, -EINVAL, "block table entry 0 has 17 tokens");
   make_step(&s);
-  s.sequence.k[3].count = 0;
+  s.sequence.kv[3].count = 0;
   refuse(m, &s, -EINVAL, "block table entry 3 has 0 tokens");
   make_step(&s);
   s.part.context = 62;
   refuse(m, &s, -EINVAL, "the block table covers 64 of 65 tokens");
   make_step(&s);
-  s.sequence.table.v_count = 0;
+  s.sequence.list.n_entries = 0;
   refuse(m, &s, -EINVAL, "the block table covers 0 of 3 tokens");
   make_step(&s);
   accept(m, &s);
@@ -325,38 +325,38 @@ static void test_unsupported_forms(void **state)
   const struct lls_engine_caps *caps = lls_engine_caps(m->engine);
   struct step s;
   make_step(&s);
-  s.sequence.table.form = LLS_FORM_HIDDEN;
+  s.sequence.kv[0].form = LLS_FORM_HIDDEN;
   assert_int_equal(caps->forms, LLS_BIT_KV);
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
   make_step(&s);
-  s.sequence.k[0].direction = LLS_RIGHT_TO_LEFT + 1;
+  s.sequence.kv[0].direction = LLS_RIGHT_TO_LEFT + 1;
   assert_true(caps->right_to_left);
   refuse(m, &s, -EINVAL, "fills its block in direction 2");
   make_step(&s);
-  s.sequence.v[0].form = LLS_FORM_INT8;
+  s.sequence.kv[0].form = LLS_FORM_INT8;
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
 }
 
-/* INT8 blocks must be full, are never written, and are halves of units. */
+/* INT8 blocks must be full, are never written, and are one unit each. */
 static void test_bad_int8_blocks(void **state)
 {
   struct drive_model *m = *state;
   struct step s;
   make_step(&s);
   s.part.context = 32;
-  s.sequence.k[0].form = s.sequence.k[1].form = LLS_FORM_INT8;
-  s.sequence.k[1].block = 2 * DRIVE_DEVICE_UNITS - 1;
+  s.sequence.kv[0].form = s.sequence.kv[1].form = LLS_FORM_INT8;
+  s.sequence.kv[1].block = DRIVE_DEVICE_UNITS - 1;
   accept(m, &s);
-  s.sequence.k[1].block++;
-  refuse(m, &s, -EINVAL, "block 1024 of 1024 in the pool");
-  s.sequence.k[1].block = 0;
+  s.sequence.kv[1].block++;
+  refuse(m, &s, -EINVAL, "block of 1 units from unit 512 on of 512 in the pool");
+  s.sequence.kv[1].block = 0;
   s.part.context = 31;
   refuse(m, &s, -EINVAL, "an int8 block of 16 tokens from 16 on where 31 are cached");
   s.part.context = 32;
-  s.sequence.k[2].form = LLS_FORM_INT8;
+  s.sequence.kv[2].form = LLS_FORM_INT8;
   refuse(m, &s, -EINVAL, "an int8 block of 16 tokens from 32 on where 32 are cached");
-  s.sequence.k[2].form = LLS_FORM_INT8 + 1;
-  refuse(m, &s, -ENOTSUP, "unsupported by this engine");
+  s.sequence.kv[2].form = LLS_FORM_INT8 + 1;
+  refuse(m, &s, -ENOTSUP, "a block of form 4 in a list of keys and values");
   make_step(&s);
   accept(m, &s);
 }

@@ -124,7 +124,7 @@ static void run(struct lls_engine *engine, float *out)
   struct lls_error err = {0};
   for (int i = 0; i < TOKENS; i++)
     tokens[i] = (i * 29 + 7) % VOCAB;
-  units_init(&units, 8);
+  units_init(&units, 8, 2);
   sequence_init(&s);
   sequence_grow(&s, &units, TOKENS, 16);
   const struct lls_engine_sequence all = {

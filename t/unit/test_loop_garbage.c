@@ -114,17 +114,22 @@ static void on_step(void *self, const struct lls_step_report *report)
 static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
 {
   static struct lls_block_entry entries[GARBAGE / sizeof(struct lls_block_entry)];
+  static struct lls_group_list list;
   int rc = SANE->table(self, r, out);
   if (now_and_then(TABLE)) {
-    scribble(out, sizeof *out);
+    scribble(&list, sizeof list);
     bool null = dice(&g.dice, 0, 1) == 1; /* a wild pointer cannot be detected */
-    out->k = out->v = out->x = null ? NULL : entries;
+    list.entries = list.restored = null ? NULL : entries;
     if (!null) /* nor can a length that might be right */
-      out->k_count |= 1u << 31;
+      list.n_entries |= 1u << 31;
+    if (dice(&g.dice, 0, 3) == 0)
+      scribble(&out->n_groups, sizeof out->n_groups);
+    out->lists = dice(&g.dice, 0, 7) == 0 ? NULL : &list;
   }
   if (now_and_then(ENTRIES)) {
     scribble(entries, sizeof entries);
-    out->k = entries;
+    list.entries = entries;
+    out->lists = &list;
   }
   return rc;
 }

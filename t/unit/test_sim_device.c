@@ -268,7 +268,7 @@ static void test_memory_is_counted(void **state)
   assert_int_equal(harness_open(&r.h, &o, &err), -ENOMEM);
 }
 
-/* The hidden form's scratch is on the device, two units of a layer for each unit of the
+/* The hidden form's scratch is on the device, a block of one layer for each unit of the
  * pool; an engine without hidden form has none. */
 static void test_hidden_scratch_is_counted(void **state)
 {
@@ -280,13 +280,14 @@ static void test_hidden_scratch_is_counted(void **state)
     struct harness_options o = options(&r, 1000);
     o.no_hidden = without == 1;
     open_run(&r, &o);
-    assert_int_equal(lls_engine_pool_shape(r.h.engine)->scratch_units,
-                     without == 1 ? 0 : 2000);
+    assert_int_equal(lls_engine_pool_shape(r.h.engine)->scratch_blocks,
+                     without == 1 ? 0 : 1000);
     lls_sim_totals(r.h.device, &totals);
     used[without] = totals.memory_used;
     harness_close(&r.h);
   }
-  assert_int_equal(used[0] - used[1], UINT64_C(2000) * 16 * 5120 * 2); /* one layer's */
+  assert_int_equal(used[0] - used[1],
+                   UINT64_C(1000) * 2 * 16 * 5120 * 2); /* one layer's */
 }
 
 /* If rows attend to X directly, scratch is needed for prompts only. */
@@ -298,8 +299,7 @@ static void test_absorbed_scratch(void **state)
   r.sim.rates.absorb_ns = 1;
   open_run(&r, &o);
   /* a step's 2048 rows, a block more for each 128 of them, and one context of 2048 */
-  assert_int_equal(lls_engine_pool_shape(r.h.engine)->scratch_units,
-                   2 * (128 + 16 + 128));
+  assert_int_equal(lls_engine_pool_shape(r.h.engine)->scratch_blocks, 128 + 16 + 128);
   harness_close(&r.h);
 }
 
@@ -323,16 +323,15 @@ static void test_copies_take_time(void **state)
   assert_int_equal(lls_sim_device_create(&r.sim, &d, &err), 0);
   assert_int_equal(d->ops->pool_create(d, &shape, &pool, &err), 0);
   const struct lls_device_step none = {0};
-  struct lls_copy out = {.target_tier = LLS_TIER_HOST, .n_slots = 16, .source = 7};
-  int64_t ns = llround(
-      lls_cost_copy_ns(&r.sim.rates, LLS_LINK_HOST, (double)lls_unit_bytes(&shape), 1));
+  struct lls_copy out = {.target_tier = LLS_TIER_HOST, .n_slots = 16, .source = 6};
+  int64_t ns = llround(lls_cost_copy_ns(&r.sim.rates, LLS_LINK_HOST,
+                                        (double)lls_form_bytes(&shape, LLS_FORM_KV), 1));
   assert_int_equal(d->ops->pool_copy(d, pool, &out, 1), 0);
   d->ops->step_begin(d, pool, &none);
   d->ops->step_end(d, &err);
   assert_int_equal(lls_sim_now(d), ns);
 
-  static const struct lls_block_table table = {.form = LLS_FORM_KV};
-  const struct lls_step_sequence sequence = {.table = &table, .n_rows = 1, .context = 10};
+  const struct lls_step_sequence sequence = {.n_rows = 1, .context = 10};
   const struct lls_device_step one = {
       .n_rows = 1, .n_sequences = 1, .sequences = &sequence};
   out.order = LLS_COPY_ASYNC;
@@ -446,7 +445,8 @@ static void test_pulls_wait_for_both_ends_of_the_link(void **state)
                {4, 0, 9000, 2548}};
   struct lls_device *d[5];
   struct lls_pool *pool[5];
-  const struct lls_pull one = {.source = 1, .target = 2, .n_slots = 16};
+  const struct lls_pull one = {
+      .source = 0, .target = 2, .source_form = LLS_FORM_HIDDEN, .n_slots = 16};
   int64_t before[5] = {0};
   for (int i = 0; i < 5; i++)
     d[i] = a_device(&pool[i]);

@@ -15,7 +15,7 @@
 /* ---- the prompt -------------------------------------------------------------------- */
 
 static int put_ids(const struct lls_bench *b, const struct lls_workload *workload,
-                   const struct lls_item *item, struct lls_prefix *prefix,
+                   const struct lls_item *item, struct lls_prompt_prefix *prefix,
                    struct lls_text *out, struct lls_error *err)
 {
   size_t begin = out->length + 1;
@@ -33,7 +33,8 @@ static int put_ids(const struct lls_bench *b, const struct lls_workload *workloa
   return rc < 0 ? lls_fail(err, rc, "a prompt has ids out of range") : 0;
 }
 
-static void put_string(const char *text, struct lls_prefix *prefix, struct lls_text *out)
+static void put_string(const char *text, struct lls_prompt_prefix *prefix,
+                       struct lls_text *out)
 {
   lls_prefix_add(prefix, text, strlen(text));
   json_t *string = json_string(text);
@@ -44,7 +45,7 @@ static void put_string(const char *text, struct lls_prefix *prefix, struct lls_t
 }
 
 static void put_words(const struct lls_workload *workload, const struct lls_item *item,
-                      struct lls_prefix *prefix, struct lls_text *out)
+                      struct lls_prompt_prefix *prefix, struct lls_text *out)
 {
   static const char *const words[] = {"time", "day",  "man",  "house", "tree",  "water",
                                       "city", "road", "bird", "book",  "table", "river",
@@ -62,7 +63,7 @@ static void put_words(const struct lls_workload *workload, const struct lls_item
 }
 
 static int put_prompt(const struct lls_bench *b, const struct lls_workload *workload,
-                      const struct lls_item *item, struct lls_prefix *prefix,
+                      const struct lls_item *item, struct lls_prompt_prefix *prefix,
                       struct lls_text *out, struct lls_error *err)
 {
   static const char role[] = "user\n";
@@ -133,7 +134,7 @@ static char *other_members(const struct lls_bench *b, const struct lls_item *ite
   return text;
 }
 
-static void put_prefix_hash(const struct lls_prefix *prefix, struct lls_text *out)
+static void put_prefix_hash(const struct lls_prompt_prefix *prefix, struct lls_text *out)
 {
   char hex[LLS_PREFIX_HEX];
   lls_prefix_hash(prefix, hex);
@@ -145,7 +146,7 @@ int lls_bench_request(const struct lls_bench *b, const struct lls_workload *work
                       struct lls_error *err)
 {
   struct lls_text body = {0};
-  struct lls_prefix prefix = {0};
+  struct lls_prompt_prefix prefix = {0};
   char *others = other_members(b, item);
   int rc = others == NULL ? lls_fail(err, -ENOMEM, "no memory for a request")
                           : put_prompt(b, workload, item, &prefix, &body, err);

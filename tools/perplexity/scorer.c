@@ -26,6 +26,8 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .int8 = o->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
   };
   struct lls_progress loading;
+  s->units[0] = lls_form_units(&shape, LLS_FORM_KV);
+  s->units[1] = o->int8 ? lls_form_units(&shape, LLS_FORM_INT8) : 0;
   const struct lls_engine_options engine = {
       .model_path = o->model,
       .weights = o->weights,
@@ -35,8 +37,8 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .max_context = o->context,
       .max_logits = LLS_SCORER_ROWS,
       .block_tokens = BLOCK_TOKENS,
-      /* K and V of an int8 block are the halves of one more unit */
-      .cache_bytes = (o->int8 ? 3 : 2) * (size_t)blocks * lls_unit_room(&shape, false),
+      .cache_bytes =
+          (s->units[0] + (size_t)s->units[1]) * blocks * lls_unit_bytes(&shape),
       .pool.int8 = shape.int8,
       .no_hidden = true,
       .progress = lls_progress_weights,
@@ -57,14 +59,12 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
   return rc;
 }
 
-/* Sets the window's blocks to their state before any token is cached: units, K's before
- * V's. */
+/* Sets the window's blocks to their state before any token is cached. */
 static void begin_window(struct lls_scorer *s)
 {
-  const uint32_t blocks = s->table.k_count;
-  for (uint32_t i = 0; i < 2 * blocks; i++)
+  for (uint32_t i = 0; i < s->list.n_entries; i++)
     s->entries[i] = (struct lls_block_entry){
-        .block = i, .first_token = i % blocks * BLOCK_TOKENS, .count = BLOCK_TOKENS};
+        .block = i * s->units[0], .first_token = i * BLOCK_TOKENS, .count = BLOCK_TOKENS};
   s->n_int8 = 0;
 }
 
@@ -72,17 +72,13 @@ static void begin_window(struct lls_scorer *s)
 static int create_table(struct lls_scorer *s, uint32_t blocks, bool int8,
                         struct lls_error *err)
 {
-  s->entries = calloc(2 * (size_t)blocks, sizeof *s->entries);
+  s->entries = calloc(blocks, sizeof *s->entries);
   if (int8)
-    s->copies = calloc(2 * (size_t)blocks, sizeof *s->copies);
+    s->copies = calloc(blocks, sizeof *s->copies);
   if (s->entries == NULL || (int8 && s->copies == NULL))
     return lls_fail(err, -ENOMEM, "no memory for a window of %u blocks", blocks);
-  s->table = (struct lls_block_table){.form = LLS_FORM_KV,
-                                      .k = s->entries,
-                                      .v = s->entries + blocks,
-                                      .k_count = blocks,
-                                      .v_count = blocks};
-  begin_window(s);
+  s->list = (struct lls_group_list){.entries = s->entries, .n_entries = blocks};
+  s->table = (struct lls_block_table){.n_groups = 1, .lists = &s->list};
   return 0;
 }
 
@@ -114,17 +110,16 @@ void lls_scorer_close(struct lls_scorer *s)
   *s = (struct lls_scorer){.device = NULL};
 }
 
-/* Makes the copy that quantises a block's K or V, after all of its tokens are
- * cached. */
-static struct lls_copy quantise(struct lls_block_entry *e, uint32_t half)
+/* Makes the copy that quantises a block after all of its tokens are cached. */
+static struct lls_copy quantise(struct lls_block_entry *e, uint32_t to)
 {
   const struct lls_copy copy = {
       .n_slots = BLOCK_TOKENS,
       .source = e->block,
-      .target = half,
+      .target = to,
       .target_form = LLS_FORM_INT8,
   };
-  e->block = half;
+  e->block = to;
   e->form = LLS_FORM_INT8;
   return copy;
 }
@@ -133,13 +128,10 @@ static struct lls_copy quantise(struct lls_block_entry *e, uint32_t half)
  * returns their number. */
 static uint32_t quantise_full(struct lls_scorer *s, uint32_t cached)
 {
-  const uint32_t blocks = s->table.k_count;
+  const uint32_t behind = s->list.n_entries * s->units[0]; /* the blocks in KV form */
   uint32_t n = 0;
-  for (; s->copies != NULL && s->n_int8 < cached / BLOCK_TOKENS; s->n_int8++) {
-    uint32_t half = 2 * (2 * blocks + s->n_int8);
-    s->copies[n++] = quantise(&s->entries[s->n_int8], half);
-    s->copies[n++] = quantise(&s->entries[blocks + s->n_int8], half + 1);
-  }
+  for (; s->copies != NULL && s->n_int8 < cached / BLOCK_TOKENS; s->n_int8++)
+    s->copies[n++] = quantise(&s->entries[s->n_int8], behind + s->n_int8 * s->units[1]);
   return n;
 }
 

@@ -26,10 +26,12 @@ struct lls_scorer {
   struct lls_model_config config;
   struct lls_device *device;
   struct lls_engine *engine;
-  struct lls_block_entry *entries; /* entries of k, then of v */
+  struct lls_block_entry *entries; /* (list.n_entries) */
+  struct lls_group_list list;
   struct lls_block_table table;
+  uint32_t units[2];       /* of a block in KV form, and in int8 */
   uint32_t rows;           /* most logits rows in one step */
-  struct lls_copy *copies; /* (2 blocks) copies that quantise; NULL unless int8 */
+  struct lls_copy *copies; /* (blocks) copies that quantise; NULL unless int8 */
   uint32_t n_int8;         /* blocks of the window that are int8 already */
 };
 

@@ -134,7 +134,7 @@ static bool gives_back(const struct subject *s)
     return s->companions[LLS_KIND_CACHE][0] == NULL;
   if (lls_plugin_open(s->kind, s->path, &m, NULL) < 0)
     return false;
-  bool does = m->cache.gives_back;
+  bool does = lls_cache_keeps(&m->cache, LLS_GROUP_WINDOW);
   lls_plugin_close(m);
   return does;
 }

@@ -16,20 +16,28 @@ void shadow_free(struct shadow *s)
 
 static void *slots_of(uint32_t units, uint32_t block_tokens, size_t size)
 {
-  void *slots = calloc((size_t)2 * units * block_tokens + 1, size);
+  void *slots = calloc((size_t)units * block_tokens + 1, size);
   if (slots == NULL)
     abort();
   return slots;
 }
 
-void shadow_resize(struct shadow *s, const struct lls_cache_geometry *g)
+void shadow_resize(struct shadow *s, const struct lls_cache_geometry *g,
+                   const struct lls_group *group)
 {
   const uint32_t units[] = {g->device_units, g->host_units};
+  uint32_t form_units[LLS_FORM_INT8 + 1] = {0};
+  for (uint32_t form = 0; form <= LLS_FORM_INT8; form++) {
+    const struct lls_group_form *f = lls_group_form_of(group, form);
+    form_units[form] = f != NULL ? f->block_units : 0;
+  }
   if (s->tiers[0] != NULL && s->block_tokens == g->block_tokens &&
-      s->units[0] == units[0] && s->units[1] == units[1])
+      s->units[0] == units[0] && s->units[1] == units[1] &&
+      memcmp(form_units, s->form_units, sizeof form_units) == 0)
     return;
   shadow_free(s);
   s->block_tokens = g->block_tokens;
+  memcpy(s->form_units, form_units, sizeof form_units);
   for (uint32_t tier = LLS_TIER_DEVICE; tier <= LLS_TIER_HOST; tier++) {
     s->units[tier] = units[tier];
     s->tiers[tier] = slots_of(units[tier], g->block_tokens, sizeof *s->tiers[tier]);
@@ -40,7 +48,7 @@ void shadow_resize(struct shadow *s, const struct lls_cache_geometry *g)
 
 void shadow_begin(struct shadow *s)
 {
-  size_t slots = (size_t)2 * s->units[LLS_TIER_DEVICE] * s->block_tokens;
+  size_t slots = (size_t)s->units[LLS_TIER_DEVICE] * s->block_tokens;
   if (!s->has_async)
     return;
   memset(s->read_by, 0, slots * sizeof *s->read_by);
@@ -48,39 +56,58 @@ void shadow_begin(struct shadow *s)
   s->has_async = false;
 }
 
-/* Returns a slot's marks; NULL: the block is outside of the pool. An int8 block is half
- * of a unit and is numbered in halves; a block of the model's element begins where its
- * unit does. */
-static uint64_t *slot_at(const struct shadow *s, uint32_t tier, uint32_t block,
-                         uint32_t form, uint32_t slot)
+/* ---- slots of a block --------------------------------------------------------- */
+
+struct place { /* a slot of a block; units = 0: outside of the pool */
+  uint32_t form, units;
+  size_t first, stride; /* in the tier's marks: of its first unit, from unit to unit */
+};
+
+static struct place place_at(const struct shadow *s, uint32_t tier, uint32_t form,
+                             uint32_t block, uint32_t slot)
 {
-  uint64_t half = form == LLS_FORM_INT8 ? block : (uint64_t)2 * block;
-  if (form > LLS_FORM_INT8 || half >= (uint64_t)2 * s->units[tier] ||
-      slot >= s->block_tokens)
-    return NULL;
-  return &s->tiers[tier][half * s->block_tokens + slot];
+  form = form == LLS_FORM_NONE ? (uint32_t)LLS_FORM_KV : form;
+  if (tier > LLS_TIER_HOST || form > LLS_FORM_INT8 || slot >= s->block_tokens ||
+      block + (uint64_t)s->form_units[form] > s->units[tier])
+    return (struct place){0};
+  return (struct place){form, s->form_units[form], (size_t)block * s->block_tokens + slot,
+                        s->block_tokens};
 }
 
-/* A block of the model's element uses both halves of a unit, so the other half's
- * contents are lost. */
-static void clear_other_half(const struct shadow *s, uint64_t *at, uint32_t form,
-                             uint32_t n)
+/* The mark of one of a block's units. */
+static uint64_t part_of(uint64_t mark, const struct place *p, uint32_t unit)
 {
-  if (form != LLS_FORM_INT8)
-    memset(at + s->block_tokens, 0, n * sizeof *at);
+  uint64_t of = p->form * UINT64_C(0x9E3779B97F4A7C15);
+  of += unit * UINT64_C(0xC2B2AE3D27D4EB4F);
+  return mark == 0 ? 0 : mark ^ of;
 }
 
-/* Marks n slots as busy from one slot of the device on; a block of the model's element
- * occupies both halves of the unit. */
-static void occupy(const struct shadow *s, uint32_t *by, const uint64_t *first,
-                   uint32_t form, uint32_t n, uint32_t index)
+static void put(const struct shadow *s, uint32_t tier, const struct place *p,
+                uint64_t mark)
 {
-  size_t at = (size_t)(first - s->tiers[LLS_TIER_DEVICE]);
-  for (uint32_t i = 0; i < n; i++) {
-    by[at + i] = index + 1;
-    if (form != LLS_FORM_INT8)
-      by[at + s->block_tokens + i] = index + 1;
-  }
+  for (uint32_t unit = 0; unit < p->units; unit++)
+    s->tiers[tier][p->first + unit * p->stride] = part_of(mark, p, unit);
+}
+
+/* 0: never written, or by a block in another form, or of another place. */
+static uint64_t get(const struct shadow *s, uint32_t tier, const struct place *p)
+{
+  if (p->units == 0)
+    return 0;
+  uint64_t first = s->tiers[tier][p->first];
+  uint64_t mark = first ^ part_of(~UINT64_C(0), p, 0) ^ ~UINT64_C(0);
+  if (first == 0)
+    return 0;
+  for (uint32_t unit = 0; unit < p->units; unit++)
+    if (s->tiers[tier][p->first + unit * p->stride] != part_of(mark, p, unit))
+      return 0;
+  return mark;
+}
+
+static void occupy(uint32_t *by, const struct place *p, uint32_t index)
+{
+  for (uint32_t unit = 0; unit < p->units; unit++)
+    by[p->first + unit * p->stride] = index + 1;
 }
 
 bool shadow_copy(struct shadow *s, const struct lls_copy *c, uint32_t index)
@@ -92,19 +119,19 @@ bool shadow_copy(struct shadow *s, const struct lls_copy *c, uint32_t index)
       c->slot + c->n_slots > s->block_tokens || target + c->n_slots > s->block_tokens ||
       (!whole && c->n_slots != s->block_tokens))
     return false;
-  const uint64_t *source = slot_at(s, from, c->source, c->source_form, c->slot);
-  uint64_t *place = slot_at(s, to, c->target, c->target_form, (uint32_t)target);
-  if (source == NULL || place == NULL)
-    return false;
-  memmove(place, source, c->n_slots * sizeof *place);
-  clear_other_half(s, place, c->target_form, c->n_slots);
-  if (c->order != LLS_COPY_ASYNC)
-    return true;
-  s->has_async = true;
-  if (from == LLS_TIER_DEVICE)
-    occupy(s, s->read_by, source, c->source_form, c->n_slots, index);
-  if (to == LLS_TIER_DEVICE)
-    occupy(s, s->written_by, place, c->target_form, c->n_slots, index);
+  s->has_async |= c->order == LLS_COPY_ASYNC;
+  for (uint32_t n = 0; n < c->n_slots; n++) {
+    uint32_t i = c->shift > 0 ? c->n_slots - 1 - n : n; /* in one block they overlap */
+    struct place source = place_at(s, from, c->source_form, c->source, c->slot + i);
+    struct place place = place_at(s, to, c->target_form, c->target, (uint32_t)target + i);
+    if (source.units == 0 || place.units == 0)
+      return false;
+    put(s, to, &place, get(s, from, &source));
+    if (c->order == LLS_COPY_ASYNC && from == LLS_TIER_DEVICE)
+      occupy(s->read_by, &source, index);
+    if (c->order == LLS_COPY_ASYNC && to == LLS_TIER_DEVICE)
+      occupy(s->written_by, &place, index);
+  }
   return true;
 }
 
@@ -117,17 +144,23 @@ struct walk { /* a walk along a block list, in token order */
   uint32_t count, at;
 };
 
-struct lists { /* the lists that hold all of a sequence */
-  struct walk walks[2];
-  uint32_t n;
-};
-
-static struct lists lists_of(const struct lls_block_table *t, bool hidden)
+static bool is_hidden(const struct lls_group_list *l)
 {
-  if (hidden)
-    return (struct lists){{{"X", 3, t->x, t->x_count, 0}}, 1};
-  return (struct lists){{{"K", 1, t->k, t->k_count, 0}, {"V", 2, t->v, t->v_count, 0}},
-                        2};
+  return l->n_entries > 0 && l->entries[0].form == LLS_FORM_HIDDEN;
+}
+
+/* Returns the list that the step writes: of X, or of K and V. */
+static struct walk written_of(const struct lls_group_list *l)
+{
+  bool hidden = is_hidden(l);
+  return (struct walk){hidden ? "X" : "KV", hidden ? 3 : 1, l->entries, l->n_entries, 0};
+}
+
+/* Returns the list that the step reads of earlier steps. */
+static struct walk read_of(const struct lls_group_list *l)
+{
+  return l->n_restored > 0 ? (struct walk){"X", 3, l->restored, l->n_restored, 0}
+                           : written_of(l);
 }
 
 /* Returns the entry of a token; NULL if the list has none for it. */
@@ -141,16 +174,16 @@ static const struct lls_block_entry *entry_of(struct walk *w, uint32_t token)
   return w->at < w->count ? &w->entries[w->at] : NULL;
 }
 
-/* Returns the slot of a token; NULL if it has none. */
-static uint64_t *slot_of(const struct shadow *s, const struct lls_block_entry *e,
-                         uint32_t token)
+/* Returns the slot of a token; outside if it has none. */
+static struct place slot_of(const struct shadow *s, const struct lls_block_entry *e,
+                            uint32_t token)
 {
   if (e == NULL)
-    return NULL;
+    return (struct place){0};
   uint32_t slot = token - e->first_token;
   if (e->direction == LLS_RIGHT_TO_LEFT)
     slot = s->block_tokens - 1 - slot;
-  return slot_at(s, LLS_TIER_DEVICE, e->block, e->form, slot);
+  return place_at(s, LLS_TIER_DEVICE, e->form, e->block, slot);
 }
 
 /* Returns the first hash of a request. Blocks of the salted tenant differ from all
@@ -180,43 +213,38 @@ static void write_token(const struct shadow *s, struct walk *w, uint32_t token,
                         uint64_t hash)
 {
   const struct lls_block_entry *e = entry_of(w, token);
-  uint64_t *slot = slot_of(s, e, token);
-  if (slot == NULL || e->form == LLS_FORM_INT8)
-    return;
-  *slot = mark_of(hash, w->kind);
-  clear_other_half(s, slot, e->form, 1);
+  struct place place = slot_of(s, e, token);
+  if (place.form != LLS_FORM_INT8)
+    put(s, LLS_TIER_DEVICE, &place, mark_of(hash, w->kind));
 }
 
-void shadow_write(struct shadow *s, const struct lls_block_table *t,
+void shadow_write(struct shadow *s, const struct lls_group_list *l,
                   const struct lls_request *r, uint32_t from, uint32_t until)
 {
-  bool hidden = t->form == LLS_FORM_HIDDEN, restored = !hidden && t->x_count > 0;
-  struct lists l = lists_of(t, hidden);
+  struct walk w = written_of(l);
   uint64_t hash = first_hash(r);
   for (uint32_t i = 0; i < until; i++) {
     hash = next_hash(hash, r->tokens[i]);
-    for (uint32_t k = 0; k < l.n && (i >= from || restored); k++)
-      write_token(s, &l.walks[k], i, hash);
+    if (i >= from || l->n_restored > 0)
+      write_token(s, &w, i, hash);
   }
 }
 
-uint32_t shadow_verify(const struct shadow *s, const struct lls_block_table *t,
-                       const struct lls_request *r, uint32_t window, uint32_t until,
-                       const char **list)
+uint32_t shadow_verify(const struct shadow *s, const struct lls_group_list *l,
+                       const struct lls_request *r, const struct lls_group *group,
+                       uint32_t until, const char **name)
 {
-  bool hidden = t->form == LLS_FORM_HIDDEN || t->x_count > 0;
-  struct lists l = lists_of(t, hidden);
-  uint32_t from = hidden ? 0 : lls_window_begin(until, window);
+  struct walk w = read_of(l);
+  uint32_t from = w.kind == 3 ? 0 : lls_group_begin(group, until);
   uint64_t hash = first_hash(r);
+  *name = w.name;
   for (uint32_t i = 0; i < until; i++) {
     hash = next_hash(hash, r->tokens[i]);
-    for (uint32_t k = 0; k < l.n && i >= from; k++) {
-      struct walk *w = &l.walks[k];
-      const uint64_t *slot = slot_of(s, entry_of(w, i), i);
-      *list = w->name;
-      if (slot == NULL || *slot != mark_of(hash, w->kind))
-        return i;
-    }
+    if (i < from)
+      continue;
+    struct place place = slot_of(s, entry_of(&w, i), i);
+    if (get(s, LLS_TIER_DEVICE, &place) != mark_of(hash, w.kind))
+      return i;
   }
   return until;
 }
@@ -225,11 +253,11 @@ uint32_t shadow_verify(const struct shadow *s, const struct lls_block_table *t,
 static uint32_t user_of(const struct shadow *s, const uint32_t *by,
                         const struct lls_block_entry *e, uint32_t token)
 {
-  const uint64_t *slot = slot_of(s, e, token);
-  if (slot == NULL)
-    return 0;
-  size_t at = (size_t)(slot - s->tiers[LLS_TIER_DEVICE]);
-  return by[at] == 0 && e->form != LLS_FORM_INT8 ? by[at + s->block_tokens] : by[at];
+  struct place place = slot_of(s, e, token);
+  uint32_t user = 0;
+  for (uint32_t unit = 0; unit < place.units && user == 0; unit++)
+    user = by[place.first + unit * place.stride];
+  return user;
 }
 
 /* Returns the first token of [from, until) whose slot a copy writes or, if the pass
@@ -250,31 +278,25 @@ static uint32_t collide(const struct shadow *s, struct walk w, bool writes, uint
   return until;
 }
 
-uint32_t shadow_collide(const struct shadow *s, const struct lls_block_table *t,
+uint32_t shadow_collide(const struct shadow *s, const struct lls_group_list *l,
                         uint32_t from, uint32_t until, uint32_t *index)
 {
-  bool hidden = t->form == LLS_FORM_HIDDEN, restored = !hidden && t->x_count > 0;
-  struct lists read = lists_of(t, hidden || restored), written = lists_of(t, hidden);
-  uint32_t at = until;
-  for (uint32_t k = 0; s->has_async && k < read.n && at == until; k++) {
-    at = collide(s, read.walks[k], false, 0, from, index);
-    at = at < from ? at : until;
-  }
-  for (uint32_t k = 0; s->has_async && k < written.n && at == until; k++)
-    at = collide(s, written.walks[k], true, restored ? 0 : from, until, index);
-  return at;
+  if (!s->has_async)
+    return until;
+  uint32_t at = collide(s, read_of(l), false, 0, from, index);
+  if (at < from)
+    return at;
+  return collide(s, written_of(l), true, l->n_restored > 0 ? 0 : from, until, index);
 }
 
-uint32_t shadow_token_in(const struct shadow *s, uint32_t k_block, uint32_t v_block,
-                         uint32_t slot, const struct lls_request *r)
+uint32_t shadow_token_in(const struct shadow *s, uint32_t block, uint32_t slot,
+                         const struct lls_request *r)
 {
-  const uint64_t *k = slot_at(s, LLS_TIER_DEVICE, k_block, LLS_FORM_KV, slot);
-  const uint64_t *v = slot_at(s, LLS_TIER_DEVICE, v_block, LLS_FORM_KV, slot);
-  const struct lists l = lists_of(&(struct lls_block_table){0}, false);
-  uint64_t hash = first_hash(r);
-  for (uint32_t i = 0; k != NULL && v != NULL && i < lls_request_length(r); i++) {
+  struct place place = place_at(s, LLS_TIER_DEVICE, LLS_FORM_KV, block, slot);
+  uint64_t hash = first_hash(r), mark = get(s, LLS_TIER_DEVICE, &place);
+  for (uint32_t i = 0; mark != 0 && i < lls_request_length(r); i++) {
     hash = next_hash(hash, r->tokens[i]);
-    if (*k == mark_of(hash, l.walks[0].kind) && *v == mark_of(hash, l.walks[1].kind))
+    if (mark == mark_of(hash, written_of(&(struct lls_group_list){0}).kind))
       return i;
   }
   return UINT32_MAX;

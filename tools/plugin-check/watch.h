@@ -78,17 +78,17 @@ struct mark {
   char *text; /* the audit's text, malloc'ed */
 };
 
-struct left_behind { /* the contents of a table when it was last asked for */
+struct left_behind { /* the contents of a list when it was last asked for */
   uint64_t request;
   uint32_t tokens;
-  struct lls_block_table table;
-  struct lls_block_entry *entries; /* the table's entries, malloc'ed */
+  struct lls_group_list list;      /* of group 0 */
+  struct lls_block_entry *entries; /* the list's, malloc'ed */
 };
 
 struct placed { /* a request known to the cache manager, by slot */
   const struct lls_request *request;
-  struct lls_block_table table; /* the table of this step */
-  uint32_t context;             /* cached tokens before this step */
+  struct lls_group_list list; /* of this step, of group 0 */
+  uint32_t context;           /* cached tokens before this step */
   bool in_step, preempted;
   /* left: handed over, as far as known; returned: no instance took it */
   bool left, returned;
@@ -156,8 +156,8 @@ void watch_transfers_copy(struct witness *, const struct lls_copy *, size_t inde
 
 /* watch_handover.c: notes that r's table was asked for; that its tokens were copied
  * from the instance that it comes from. */
-void watch_keep_table(struct witness *, const struct lls_request *,
-                      const struct lls_block_table *);
+void watch_keep_list(struct witness *, const struct lls_request *,
+                     const struct lls_group_list *);
 void watch_taken_over(struct witness *, const struct lls_request *);
 /* Reports that r's blocks have changed since it was handed over. */
 void watch_found_gone(struct witness *, const struct lls_request *, uint32_t token,

@@ -37,7 +37,7 @@ static int create(const struct lls_host *core, const void *params,
     abort();
   /* each instance has a separate copy of the topology, which identifies it */
   w->memory = memory_of(w->watch, core->topology, w->n_slots);
-  shadow_resize(&w->memory->shadow, g);
+  shadow_resize(&w->memory->shadow, g, core->engine->groups[0]);
   struct call call = watch_enter(w, "create", TAG_MAIN);
   int rc = w->real->cache.create(&w->host, handed->params, g, &w->self);
   watch_leave(w, call);
@@ -123,7 +123,8 @@ static void judge_refusal(struct witness *w, const struct lls_request *r, uint32
                           int rc)
 {
   uint32_t wanted = r->cached_tokens + tokens, slots = w->geometry.block_tokens;
-  uint32_t units = 2 * ((wanted + slots - 1) / slots);
+  uint32_t block_units = w->core->engine->groups[0]->forms[0].block_units;
+  uint32_t units = block_units * ((wanted + slots - 1) / slots);
   if (units > w->geometry.device_units / 2)
     return; /* the rest may be the manager's own reserve */
   if (rc == LLS_RESERVE_NEVER)
@@ -182,17 +183,17 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
           "table of request %" PRIu64 ", which was reserved, failed: %s", r->id,
           strerror(-rc));
   struct placed *p = &w->placed[r->slot];
-  p->table = *out;
+  p->list = rc == 0 && out->n_groups > 0 ? out->lists[0] : (struct lls_group_list){0};
   p->context = r->cached_tokens;
   p->in_step = rc == 0;
   p->returned = p->left;
   p->left = false;
   if (rc == 0 && w->host.topology->n_instances > 1)
-    watch_keep_table(w, r, out);
+    watch_keep_list(w, r, &p->list);
   if (w->watch->journal != NULL)
-    for (uint32_t i = 0; i < out->k_count; i++)
+    for (uint32_t i = 0; i < p->list.n_entries; i++)
       fprintf(w->watch->journal, "step %" PRIu64 " table %" PRIu64 " %u: %u\n", w->step,
-              r->id, i, out->k[i].block);
+              r->id, i, p->list.entries[i].block);
   return rc;
 }
 
@@ -222,9 +223,8 @@ static void compute(struct witness *w, const struct lls_request *r, uint32_t unt
 {
   const struct placed *p = &w->placed[r->slot];
   const char *list = "";
-  uint32_t copy = 0,
-           at = shadow_verify(&w->memory->shadow, &p->table, r,
-                              w->core->engine->window_tokens, p->context, &list);
+  uint32_t copy = 0, at = shadow_verify(&w->memory->shadow, &p->list, r,
+                                        w->core->engine->groups[0], p->context, &list);
   if (at < p->context && p->returned)
     watch_found_gone(w, r, at, list);
   else if (at < p->context)
@@ -232,14 +232,14 @@ static void compute(struct witness *w, const struct lls_request *r, uint32_t unt
           "token %u of request %" PRIu64 " is not where its %s list says in step %" PRIu64
           ": another token has been written there, or it was never copied",
           at, r->id, list, w->step);
-  at = shadow_collide(&w->memory->shadow, &p->table, p->context, until, &copy);
+  at = shadow_collide(&w->memory->shadow, &p->list, p->context, until, &copy);
   if (at < until)
     found(w->watch->findings,
           "token %u of request %" PRIu64 " is %s in step %" PRIu64
           " where ASYNC copy %u of the same step %s: either may come first",
           at, r->id, at < p->context ? "read" : "written", w->step, copy,
           at < p->context ? "writes" : "reads or writes");
-  shadow_write(&w->memory->shadow, &p->table, r, p->context, until);
+  shadow_write(&w->memory->shadow, &p->list, r, p->context, until);
 }
 
 static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
@@ -269,11 +269,12 @@ static int admit(void *self, const struct lls_request *r)
   return rc;
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct witness *w = self;
   struct call call = watch_enter(w, "release", TAG_STEP);
-  w->real->cache.release(w->self, r, flags);
+  w->real->cache.release(w->self, r, how);
   watch_leave(w, call);
   forget_placed(w, r->slot);
   w->memory->transfers[r->slot] = (struct transfer){0};
@@ -295,18 +296,19 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return rc;
 }
 
-static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+static int prefix(void *self, const struct lls_request *r, bool take,
+                  struct lls_prefix *out)
 {
   struct witness *w = self;
   struct call call = watch_enter(w, "prefix", TAG_STEP);
-  uint32_t tokens = w->real->cache.prefix(w->self, r, take);
+  int rc = w->real->cache.prefix(w->self, r, take, out);
   watch_leave(w, call);
-  if (tokens >= lls_request_length(r))
+  if (rc == 0 && out->tokens >= lls_request_length(r))
     found(w->watch->findings,
           "prefix: %u tokens of request %" PRIu64
           ", which has %u: the last one must be left to compute",
-          tokens, r->id, lls_request_length(r));
-  return tokens;
+          out->tokens, r->id, lls_request_length(r));
+  return rc;
 }
 
 /* ---- passed on ---------------------------------------------------------------- */

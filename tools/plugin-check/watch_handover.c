@@ -10,21 +10,20 @@
 
 #include "tools/plugin-check/watch.h"
 
-void watch_keep_table(struct witness *w, const struct lls_request *r,
-                      const struct lls_block_table *t)
+void watch_keep_list(struct witness *w, const struct lls_request *r,
+                     const struct lls_group_list *list)
 {
   struct left_behind *l = &w->placed[r->slot].left_behind;
-  size_t n = (size_t)t->k_count + t->v_count;
-  struct lls_block_entry *entries = realloc(l->entries, (n + 1) * sizeof *entries);
+  struct lls_block_entry *entries =
+      realloc(l->entries, (list->n_entries + (size_t)1) * sizeof *entries);
   if (entries == NULL)
     abort();
-  if (t->k_count > 0)
-    memcpy(entries, t->k, t->k_count * sizeof *entries);
-  if (t->v_count > 0)
-    memcpy(entries + t->k_count, t->v, t->v_count * sizeof *entries);
-  *l = (struct left_behind){r->id, r->cached_tokens, *t, entries};
-  l->table.k = entries;
-  l->table.v = entries + t->k_count;
+  if (list->n_entries > 0)
+    memcpy(entries, list->entries, list->n_entries * sizeof *entries);
+  *l = (struct left_behind){.request = r->id,
+                            .tokens = r->cached_tokens,
+                            .list = {.entries = entries, .n_entries = list->n_entries},
+                            .entries = entries};
 }
 
 /* Returns the watched instance that r comes from; NULL: none. */
@@ -57,10 +56,10 @@ void watch_taken_over(struct witness *w, const struct lls_request *r)
   if (source == NULL)
     return;
   uint32_t at =
-      shadow_verify(&source->memory->shadow, &source->placed[r->slot].left_behind.table,
-                    r, w->core->engine->window_tokens, r->cached_tokens, &list);
+      shadow_verify(&source->memory->shadow, &source->placed[r->slot].left_behind.list, r,
+                    w->core->engine->groups[0], r->cached_tokens, &list);
   if (at < r->cached_tokens)
     watch_found_gone(w, r, at, list);
-  shadow_write(&w->memory->shadow, &w->placed[r->slot].table, r, 0, r->cached_tokens);
+  shadow_write(&w->memory->shadow, &w->placed[r->slot].list, r, 0, r->cached_tokens);
   w->watch->n_handed_over++;
 }

@@ -190,7 +190,7 @@ static int open_engine(struct tool *t, struct lls_error *err)
       .max_rows = caps->max_step_tokens,
       .max_sequences = caps->max_sequences,
       .max_context = caps->max_context,
-      .cache_tokens = pool->device_units / 2 * pool->block_tokens,
+      .cache_tokens = (uint32_t)lls_pool_tokens(pool, pool->device_units),
       .block_tokens = pool->block_tokens,
   };
   return lls_bench_engine_init(&t->bench, t->engine, err);
@@ -210,36 +210,37 @@ static void close_all(struct tool *t)
 
 /* ---- copies ------------------------------------------------------------------------ */
 
-static int median_copy(struct tool *t, uint32_t units, double *ns, struct lls_error *err)
+static int median_copy(struct tool *t, uint32_t blocks, double *ns, struct lls_error *err)
 {
   double times[15];
   const size_t n = sizeof times / sizeof *times;
   int rc = 0;
   for (size_t i = 0; rc == 0 && i < n; i++)
-    rc = lls_bench_copy(&t->bench, units, &times[i], err);
+    rc = lls_bench_copy(&t->bench, blocks, &times[i], err);
   *ns = lls_median(times, n);
   return rc;
 }
 
-/* Latency and bandwidth: the line through copies of few units and of many. */
+/* Latency and bandwidth of the line through copies of few blocks and of many. */
 static int measure_copies(struct tool *t, struct lls_profile_link *out,
                           struct lls_error *err)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
   uint32_t most =
       pool->host_units < pool->device_units ? pool->host_units : pool->device_units;
-  double few_ns, many_ns, bytes = (double)lls_unit_bytes(pool);
+  double few_ns, many_ns, bytes = (double)lls_form_bytes(pool, LLS_FORM_KV);
+  most /= lls_form_units(pool, LLS_FORM_KV);
   if (most < 2)
     return 0;
-  most = most < 256 ? most : 256;
+  most = most < 128 ? most : 128;
   int rc = median_copy(t, 1, &few_ns, err);
   if (rc == 0)
     rc = median_copy(t, most, &many_ns, err);
   if (rc < 0)
     return rc;
-  double unit_ns = fmax(many_ns - few_ns, 1) / (most - 1);
-  out->bandwidth = bytes / unit_ns;
-  out->latency = llround(fmax(few_ns - unit_ns, 0));
+  double block_ns = fmax(many_ns - few_ns, 1) / (most - 1);
+  out->bandwidth = bytes / block_ns;
+  out->latency = llround(fmax(few_ns - block_ns, 0));
   return 0;
 }
 
@@ -285,9 +286,8 @@ static double memory_share(const struct tool *t, size_t total, size_t available)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
   size_t taken = lls_engine_weight_bytes(t->engine) + lls_engine_buffer_bytes(t->engine) +
-                 pool->device_units * lls_unit_room(pool, false);
-  /* digits in a profile: rounded up, so that everything fits */
-  const double digits = 1e6;
+                 pool->device_units * lls_unit_bytes(pool);
+  const double digits = 1e6; /* that a profile has: rounded up, so that it all fits */
   double share = (double)(t->device->has_own_memory ? taken : available) / (double)total;
   return fmax(fmin(ceil(share * digits) / digits, 1), LLS_PROFILE_LEAST_MEMORY);
 }

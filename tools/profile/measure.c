@@ -22,10 +22,11 @@ int lls_bench_engine_init(struct lls_bench_engine *b, struct lls_engine *engine,
   *b = (struct lls_bench_engine){.engine = engine, .max_sequences = caps->max_sequences};
   b->sequences = calloc(caps->max_sequences, sizeof *b->sequences);
   b->tables = calloc(caps->max_sequences, sizeof *b->tables);
+  b->lists = calloc(caps->max_sequences, sizeof *b->lists);
   b->entries = calloc(pool->device_units, sizeof *b->entries);
   b->tokens = calloc(caps->max_step_tokens, sizeof *b->tokens);
-  if (b->sequences == NULL || b->tables == NULL || b->entries == NULL ||
-      b->tokens == NULL) {
+  if (b->sequences == NULL || b->tables == NULL || b->lists == NULL ||
+      b->entries == NULL || b->tokens == NULL) {
     lls_bench_engine_free(b);
     return lls_fail(err, -ENOMEM, "no memory for steps to measure");
   }
@@ -39,35 +40,36 @@ void lls_bench_engine_free(struct lls_bench_engine *b)
 {
   free(b->sequences);
   free(b->tables);
+  free(b->lists);
   free(b->entries);
   free(b->tokens);
   *b = (struct lls_bench_engine){0};
 }
 
-/* Writes a list of whole blocks that takes every other unit from first_unit on. Returns
- * the number of its entries. */
+/* A list of whole blocks from block `first` of the pool on. */
 static uint32_t lay_list(const struct lls_bench_engine *b, struct lls_block_entry *list,
-                         uint32_t tokens, uint32_t first_unit)
+                         uint32_t tokens, uint32_t first)
 {
-  uint32_t block = lls_engine_pool_shape(b->engine)->block_tokens, n = 0;
-  for (uint32_t at = 0; at < tokens; at += block, n++)
-    list[n] = (struct lls_block_entry){
-        .block = first_unit + 2 * n, .first_token = at, .count = (uint16_t)block};
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(b->engine);
+  uint32_t units = lls_form_units(pool, LLS_FORM_KV), n = 0;
+  for (uint32_t at = 0; at < tokens; at += pool->block_tokens, n++)
+    list[n] = (struct lls_block_entry){.block = (first + n) * units,
+                                       .first_token = at,
+                                       .count = (uint16_t)pool->block_tokens};
   return n;
 }
 
 static void lay_out(struct lls_bench_engine *b, const struct lls_shape *shape)
 {
   static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
-  uint32_t unit = 0, row = 0;
+  uint32_t block = 0, row = 0;
   for (uint32_t i = 0; i < shape->n; i++) {
     const struct lls_shape_part *part = &shape->parts[i];
     uint32_t tokens = part->context + part->tokens;
-    struct lls_block_entry *list = b->entries + unit;
-    uint32_t n = lay_list(b, list, tokens, unit);
-    lay_list(b, list + n, tokens, unit + 1);
-    b->tables[i] = (struct lls_block_table){
-        .form = LLS_FORM_KV, .k = list, .v = list + n, .k_count = n, .v_count = n};
+    struct lls_block_entry *list = b->entries + block;
+    uint32_t n = lay_list(b, list, tokens, block);
+    b->lists[i] = (struct lls_group_list){.entries = list, .n_entries = n};
+    b->tables[i] = (struct lls_block_table){.n_groups = 1, .lists = &b->lists[i]};
     b->sequences[i] = (struct lls_engine_sequence){
         .tokens = b->tokens + row,
         .n_tokens = part->tokens,
@@ -75,7 +77,7 @@ static void lay_out(struct lls_bench_engine *b, const struct lls_shape *shape)
         .table = &b->tables[i],
         .sampling = part->drawn ? &greedy : NULL,
     };
-    unit += 2 * n;
+    block += n;
     row += part->tokens;
   }
 }
@@ -147,12 +149,13 @@ int lls_bench_copy(struct lls_bench_engine *b, uint32_t n, double *ns,
   struct lls_copy *copies = calloc(n, sizeof *copies);
   if (copies == NULL)
     return lls_fail(err, -ENOMEM, "no memory for %u copies", n);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(b->engine);
+  uint32_t units = lls_form_units(pool, LLS_FORM_KV);
   for (uint32_t i = 0; i < n; i++)
-    copies[i] = (struct lls_copy){
-        .target_tier = LLS_TIER_HOST,
-        .n_slots = (uint16_t)lls_engine_pool_shape(b->engine)->block_tokens,
-        .source = i,
-        .target = i};
+    copies[i] = (struct lls_copy){.target_tier = LLS_TIER_HOST,
+                                  .n_slots = (uint16_t)pool->block_tokens,
+                                  .source = i * units,
+                                  .target = i * units};
   const struct lls_engine_batch batch = {.n_copies = n, .copies = copies};
   int rc = run(b, &batch, ns, err);
   free(copies);

@@ -10,6 +10,7 @@ struct lls_bench_engine {
   struct lls_engine *engine;
   struct lls_engine_sequence *sequences; /* (max_sequences) */
   struct lls_block_table *tables;        /* (max_sequences) */
+  struct lls_group_list *lists;          /* (max_sequences) */
   struct lls_block_entry *entries;       /* (device_units) */
   int32_t *tokens;                       /* (max_tokens) */
   uint32_t max_sequences;
@@ -19,8 +20,7 @@ int lls_bench_engine_init(struct lls_bench_engine *, struct lls_engine *,
                           struct lls_error *err);
 void lls_bench_engine_free(struct lls_bench_engine *);
 
-/* lls_bench_step runs one step of that shape; lls_bench_copy copies n whole units to
- * the host. Both return the time in ns. */
+/* One step of that shape, one copy of n whole blocks to the host: nanoseconds. */
 int lls_bench_step(struct lls_bench_engine *, const struct lls_shape *, double *ns,
                    struct lls_error *err);
 int lls_bench_copy(struct lls_bench_engine *, uint32_t n, double *ns,

@@ -356,12 +356,12 @@ static int prepare(struct run *r)
 static json_t *describe_memory(const struct lls_machine *m)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(m->engines[0]);
-  uint64_t unit = lls_unit_room(pool, false), host_unit = lls_unit_room(pool, true);
+  uint64_t unit = lls_unit_bytes(pool);
   return json_pack("{s:I, s:I, s:I, s:I, s:I}", "weight_bytes",
                    (json_int_t)lls_engine_weight_bytes(m->engines[0]), "cache_bytes",
                    (json_int_t)(pool->device_units * unit), "cache_tokens",
-                   (json_int_t)(pool->device_units / 2 * pool->block_tokens),
-                   "host_cache_bytes", (json_int_t)(pool->host_units * host_unit),
+                   (json_int_t)lls_pool_tokens(pool, pool->device_units),
+                   "host_cache_bytes", (json_int_t)(pool->host_units * unit),
                    "block_tokens", (json_int_t)pool->block_tokens);
 }
 

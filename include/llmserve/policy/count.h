@@ -25,7 +25,16 @@ static inline int lls_pol_copy_way(const struct lls_copy *c)
   return c->source_tier == LLS_TIER_HOST ? 1 : 2;
 }
 
-/* Once a transaction is committed: what is rolled back has not happened. */
+/* Units of a block in that form, 0 if the group has none such. */
+static inline uint32_t lls_pol_block_units(const struct lls_host *host, uint32_t group,
+                                           uint32_t form)
+{
+  const struct lls_group_form *f = lls_group_form_of(host->engine->groups[group], form);
+  return f != NULL ? f->block_units : 0;
+}
+
+/* Once a transaction is committed: what is rolled back has not happened. Units are those
+ * that a copy fills. */
 static inline void lls_pol_count_copies(const struct lls_host *host,
                                         const struct lls_copy *copies, uint32_t n)
 {
@@ -37,7 +46,8 @@ static inline void lls_pol_count_copies(const struct lls_host *host,
   uint32_t units[LLS_COPY_ASYNC + 1][3];
   memset(units, 0, sizeof units);
   for (uint32_t i = 0; i < n; i++)
-    units[copies[i].order][lls_pol_copy_way(&copies[i])]++;
+    units[copies[i].order][lls_pol_copy_way(&copies[i])] +=
+        lls_pol_block_units(host, copies[i].group, copies[i].target_form);
   for (int order = 0; order <= LLS_COPY_ASYNC; order++)
     for (int way = 0; way < 3; way++)
       lls_pol_count(host, events[order][way], units[order][way]);

@@ -17,33 +17,32 @@
 extern "C" {
 #endif
 
-static inline size_t lls_pol_holding_bytes(uint32_t kv_count, uint32_t x_count)
+/* Bytes of a sequence with n_lists lists of n_blocks blocks together. */
+static inline size_t lls_pol_holding_bytes(uint32_t n_lists, size_t n_blocks)
 {
-  return sizeof(struct lls_holding) + (2 * (size_t)kv_count + x_count) * sizeof(uint32_t);
+  return sizeof(struct lls_holding) + n_lists * sizeof(struct lls_held_list) +
+         n_blocks * sizeof(uint32_t);
 }
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-static inline char *
-lls_pol_holding_write_units(char *to, const struct lls_block_entry *list, uint32_t n)
+/* Behind what it wrote. */
+static inline char *lls_pol_holding_write(char *to, const struct lls_holding *h)
 {
-  for (uint32_t i = 0; i < n; i++, to += sizeof(uint32_t)) {
-    uint32_t unit = list[i].block;
+  memcpy(to, h, sizeof *h);
+  return to + sizeof *h;
+}
+
+static inline char *lls_pol_holding_write_list(char *to, const struct lls_held_list *list,
+                                               const struct lls_block_entry *entries)
+{
+  memcpy(to, list, sizeof *list);
+  to += sizeof *list;
+  for (uint32_t i = 0; i < list->n_blocks; i++, to += sizeof(uint32_t)) {
+    uint32_t unit = entries[i].block;
     memcpy(to, &unit, sizeof unit);
   }
   return to;
-}
-
-/* Returns the address after the written bytes. */
-static inline char *lls_pol_holding_write(char *to, const struct lls_holding *h,
-                                          const struct lls_block_entry *k,
-                                          const struct lls_block_entry *v,
-                                          const struct lls_block_entry *x)
-{
-  memcpy(to, h, sizeof *h);
-  to = lls_pol_holding_write_units(to + sizeof *h, k, h->kv_count);
-  to = lls_pol_holding_write_units(to, v, h->kv_count);
-  return lls_pol_holding_write_units(to, x, h->x_count);
 }
 
 /* ---- reading ----------------------------------------------------------------------- */
@@ -54,17 +53,18 @@ struct lls_pol_holdings { /* a position in the section */
   bool torn;     /* the section ends too early */
 };
 
-/* Returns -ENOTSUP unless the blob begins with holdings of a pool of this size. An odd
- * last unit, which some managers do not use, is ignored. */
+/* -ENOTSUP unless the blob begins with holdings of such a pool; units that make no whole
+ * block in KV form, which some managers have no use for, do not count. */
 static inline int lls_pol_holdings_open(struct lls_pol_holdings *w,
                                         const struct lls_blob *in, uint32_t block_tokens,
-                                        uint32_t device_units)
+                                        uint32_t device_units, uint32_t block_units)
 {
   struct lls_holdings head;
   if (in->version != LLS_STATE_HOLDINGS || in->bytes < sizeof head)
     return -ENOTSUP;
   memcpy(&head, in->data, sizeof head);
-  if (head.block_tokens != block_tokens || head.device_units / 2 != device_units / 2)
+  if (head.block_tokens != block_tokens ||
+      head.device_units / block_units != device_units / block_units)
     return -ENOTSUP;
   if (head.bytes < sizeof head || head.bytes > in->bytes)
     return -EINVAL;
@@ -75,41 +75,75 @@ static inline int lls_pol_holdings_open(struct lls_pol_holdings *w,
   return 0;
 }
 
-/* Gets the next sequence and its unit numbers. Returns false at the end. */
-static inline bool lls_pol_holdings_next(struct lls_pol_holdings *w,
-                                         struct lls_holding *h, const char **units)
+/* Passes by that many bytes; NULL, and torn: there are not so many. */
+static inline const char *lls_pol_holdings_take(struct lls_pol_holdings *w, size_t bytes)
 {
-  if (w->left == 0)
-    return false;
-  w->left--;
-  w->torn = (size_t)(w->end - w->at) < sizeof *h;
+  const char *at = w->at;
+  w->torn |= (size_t)(w->end - w->at) < bytes;
   if (w->torn)
-    return false;
-  memcpy(h, w->at, sizeof *h);
-  w->torn = (size_t)(w->end - w->at) < lls_pol_holding_bytes(h->kv_count, h->x_count);
-  if (w->torn)
-    return false;
-  *units = w->at + sizeof *h;
-  w->at += lls_pol_holding_bytes(h->kv_count, h->x_count);
-  return true;
+    return NULL;
+  w->at += bytes;
+  return at;
 }
 
-static inline uint32_t lls_pol_holding_unit(const char *units, uint32_t i)
+#define LLS_POL_HELD_LISTS                                                               \
+  2 /* in this version: one, and one that it is restored from                            \
+     */
+
+/* A sequence's list of blocks. */
+struct lls_pol_held {
+  struct lls_held_list list;
+  const char *units; /* their numbers */
+};
+
+static inline uint32_t lls_pol_held_unit(const struct lls_pol_held *h, uint32_t i)
 {
   uint32_t unit;
-  memcpy(&unit, units + i * sizeof unit, sizeof unit);
+  memcpy(&unit, h->units + i * sizeof unit, sizeof unit);
   return unit;
 }
 
-/* Returns the block number of its i-th pair of units, 2b for K and 2b + 1 for V;
- * n_blocks if the units are not such a pair. */
-static inline uint32_t lls_pol_holding_pair(const struct lls_holding *h,
-                                            const char *units, uint32_t i,
-                                            uint32_t n_blocks)
+/* The next sequence and its first lists; *n says how many there are, of which those
+ * beyond LLS_POL_HELD_LISTS are left out. False at the end. */
+static inline bool lls_pol_holdings_next(struct lls_pol_holdings *w,
+                                         struct lls_holding *h,
+                                         struct lls_pol_held lists[LLS_POL_HELD_LISTS],
+                                         uint32_t *n)
 {
-  uint32_t k = lls_pol_holding_unit(units, i),
-           v = lls_pol_holding_unit(units, h->kv_count + i);
-  return k % 2 == 0 && v == k + 1 && k / 2 < n_blocks ? k / 2 : n_blocks;
+  const char *at = w->left > 0 ? lls_pol_holdings_take(w, sizeof *h) : NULL;
+  if (at == NULL)
+    return false;
+  w->left--;
+  memcpy(h, at, sizeof *h);
+  *n = h->n_lists;
+  for (uint32_t i = 0; i < h->n_lists && !w->torn; i++) {
+    struct lls_pol_held one;
+    at = lls_pol_holdings_take(w, sizeof one.list);
+    if (at == NULL)
+      return false;
+    memcpy(&one.list, at, sizeof one.list);
+    one.units = lls_pol_holdings_take(w, one.list.n_blocks * sizeof(uint32_t));
+    if (i < LLS_POL_HELD_LISTS)
+      lists[i] = one;
+  }
+  return !w->torn;
+}
+
+/* Is the sequence one list of blocks in KV form, from the first token on? */
+static inline bool lls_pol_holding_is_plain(const struct lls_pol_held *lists, uint32_t n)
+{
+  return n == 1 && lists[0].list.group == 0 && lists[0].list.form == LLS_FORM_KV &&
+         lists[0].list.first_token == 0;
+}
+
+/* Number of its i-th block, where blocks of block_units units are numbered from the
+ * pool's begin on; of n_blocks, for it may be none of those. */
+static inline uint32_t lls_pol_held_block(const struct lls_pol_held *h, uint32_t i,
+                                          uint32_t block_units, uint32_t n_blocks)
+{
+  uint32_t unit = lls_pol_held_unit(h, i);
+  return unit % block_units == 0 && unit / block_units < n_blocks ? unit / block_units
+                                                                  : n_blocks;
 }
 
 #ifdef __cplusplus

@@ -95,10 +95,10 @@ bool lls_pol_prefixes_forget(struct lls_pol_prefixes *, uint32_t block);
 bool lls_pol_prefixes_is_parent(const struct lls_pol_prefixes *, uint32_t block,
                                 uint32_t next);
 
-/* Returns how many of the blocks [begin, end) of a list of K entries have more than one
- * reference; a block's number is its entry's unit >> shift. */
+/* How many of the blocks [begin, end) of a list more than one holds; a block's number is
+ * its entry's first unit / units. */
 uint32_t lls_pol_prefixes_shared(const struct lls_pol_prefixes *,
-                                 const struct lls_block_entry *k, uint32_t shift,
+                                 const struct lls_block_entry *list, uint32_t units,
                                  uint32_t begin, uint32_t end);
 
 /* For a manager's own state and its audit. Returns false if numbers are out of range:

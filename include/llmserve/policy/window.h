@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sequence in blocks of block_tokens tokens, if every layer has a sliding window
- * (engine->window_tokens): how many leading blocks later steps do not read, and how
- * many blocks are held at most.
+ * A sequence in blocks of block_tokens tokens in group 0, which may be a WINDOW: how many
+ * leading blocks no step reads any more, and how many are held at most.
  */
 #ifndef LLS_POL_WINDOW_H
 #define LLS_POL_WINDOW_H
@@ -15,7 +14,8 @@ extern "C" {
 #endif
 
 struct lls_pol_window {
-  uint32_t tokens; /* 0 = no window: all blocks are held */
+  const struct lls_group *group;
+  uint32_t tokens; /* 0 = none: everything is held */
   uint32_t block_tokens;
   uint32_t step_tokens; /* most tokens of a step */
 };
@@ -23,7 +23,8 @@ struct lls_pol_window {
 static inline struct lls_pol_window
 lls_pol_window_of(const struct lls_engine_caps *engine, uint32_t block_tokens)
 {
-  const struct lls_pol_window w = {engine->window_tokens, block_tokens,
+  const struct lls_group *group = engine->groups[0];
+  const struct lls_pol_window w = {group, group->window, block_tokens,
                                    engine->max_step_tokens};
   return w;
 }
@@ -38,7 +39,7 @@ static inline uint32_t lls_pol_window_blocks(const struct lls_pol_window *w,
 static inline uint32_t lls_pol_window_gone(const struct lls_pol_window *w,
                                            uint32_t cached)
 {
-  return lls_window_begin(cached, w->tokens) / w->block_tokens;
+  return lls_group_begin(w->group, cached) / w->block_tokens;
 }
 
 /*

@@ -26,8 +26,9 @@ static void size_up(struct bidirectional *m, const struct lls_cache_geometry *g)
   const struct lls_engine_caps *e = m->host->engine;
   m->block_tokens = g->block_tokens;
   m->unit_bytes = g->unit_bytes;
-  m->n_blocks = g->device_units / 2;
-  m->n_host_blocks = g->host_units / 2;
+  m->units = e->groups[0]->forms[0].block_units;
+  m->n_blocks = g->device_units / m->units;
+  m->n_host_blocks = g->host_units / m->units;
   m->n_slots = e->max_requests;
   uint64_t tokens = (uint64_t)m->n_blocks * m->block_tokens;
   m->most_tokens = tokens < e->max_context ? (uint32_t)tokens : e->max_context;
@@ -35,7 +36,7 @@ static void size_up(struct bidirectional *m, const struct lls_cache_geometry *g)
   m->bit_words = (m->block_tokens + 31) / 32;
   m->row_entries = lls_pol_min(m->n_blocks, m->most_tokens);
   m->n_rows = lls_pol_min(m->n_slots, 2 * e->max_sequences);
-  m->max_copies = 8 * (m->n_blocks + m->n_host_blocks + e->max_sequences);
+  m->max_copies = 4 * (m->n_blocks + m->n_host_blocks + e->max_sequences);
   uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks + e->max_sequences;
   uint64_t changes = (256 + UINT64_C(16) * m->bit_words) * (blocks + 1);
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
@@ -55,12 +56,13 @@ static bool allocate(struct bidirectional *m)
   m->host_table = calloc((size_t)m->n_slots * m->groups, sizeof *m->host_table);
   m->marks = calloc((size_t)2 * n + m->n_host_blocks, sizeof *m->marks);
   m->rows = calloc(m->n_rows, sizeof *m->rows);
-  m->entries = calloc((size_t)m->n_rows * 2 * m->row_entries, sizeof *m->entries);
+  m->entries = calloc((size_t)m->n_rows * m->row_entries, sizeof *m->entries);
+  m->lists = calloc(m->n_rows, sizeof *m->lists);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->grown = calloc(m->n_slots, sizeof *m->grown);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return m->parts && m->sets && m->set_words && m->sequences && m->host_blocks &&
-         m->host_bits && m->host_table && m->marks && m->rows && m->entries &&
+         m->host_bits && m->host_table && m->marks && m->rows && m->entries && m->lists &&
          m->copies && m->grown && m->journal.changes;
 }
 
@@ -98,6 +100,7 @@ static void destroy(void *self)
   free(m->marks);
   free(m->rows);
   free(m->entries);
+  free(m->lists);
   free(m->copies);
   free(m->grown);
   free(m->journal.changes);
@@ -107,11 +110,12 @@ static void destroy(void *self)
 static int check(const struct lls_host *host, const struct params *p,
                  const struct lls_cache_geometry *g)
 {
-  if (g->device_units < 2 || g->block_tokens == 0 || g->block_tokens > INT16_MAX)
+  uint32_t units = host->engine->groups[0]->forms[0].block_units;
+  if (g->device_units < units || g->block_tokens == 0 || g->block_tokens > INT16_MAX)
     return host->fail(host->context, -EINVAL,
-                      "a pool of %u units of %u tokens: a sequence needs two units, one "
-                      "for K and one for V, of 1 to 32767 tokens",
-                      g->device_units, g->block_tokens);
+                      "a pool of %u units, blocks of %u tokens: a sequence needs a block "
+                      "of %u units, for 1 to 32767 tokens",
+                      g->device_units, g->block_tokens, units);
   if (p->mode == BOTH_ENDS && !host->engine->right_to_left)
     return host->fail(host->context, -ENOTSUP,
                       "blocks filled from the right are unsupported by this engine: set "
@@ -157,11 +161,12 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  (void)flags; /* there is no prefix index to keep it in */
+  (void)how; /* there is no prefix index to keep it in */
   if (s == NULL)
     return;
   bidi_stop_moving(m, s);
@@ -324,10 +329,10 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   if (tier > LLS_TIER_HOST)
     return -ENOTSUP;
   bool on_host = tier == LLS_TIER_HOST;
-  out->total_units = 2 * (on_host ? m->n_host_blocks : m->n_blocks);
-  out->free_units = 2 * (on_host ? m->n_host_free + m->n_host_idle : n_free);
+  out->total_units = m->units * (on_host ? m->n_host_blocks : m->n_blocks);
+  out->free_units = m->units * (on_host ? m->n_host_free + m->n_host_idle : n_free);
   out->reserved_units = !on_host && m->journal.open && m->free_at_begin > n_free
-                            ? 2 * (m->free_at_begin - n_free)
+                            ? m->units * (m->free_at_begin - n_free)
                             : 0;
   out->unit_bytes = m->unit_bytes;
   return 0;
@@ -344,7 +349,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
     return -ENOTSUP;
   uint32_t room = in_step(s) ? s->slots - s->cached : 0;
   room += bidi_tail(m, s);
-  out->new_units = tokens > room ? 2 * blocks_of(m, tokens - room) : 0;
+  out->new_units = tokens > room ? m->units * blocks_of(m, tokens - room) : 0;
   out->restore_units = bidi_restore_units(m, s);
   return 0;
 }
@@ -369,9 +374,9 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
       .size = out->size,
       .residency = residency_of(s),
       .form = s->slots > 0 || s->cached > 0 ? LLS_FORM_KV : LLS_FORM_NONE,
-      .device_units = 2 * s->parts,
-      .owned_units = 2 * (s->parts - s->sharing),
-      .host_units = 2 * s->host_blocks,
+      .device_units = m->units * s->parts,
+      .owned_units = m->units * (s->parts - s->sharing),
+      .host_units = m->units * s->host_blocks,
       .cached_tokens = s->cached,
       .missing_tokens = missing_of(s),
       .free_slots = in_step(s) ? s->slots - s->cached : bidi_tail(m, s),
@@ -471,9 +476,16 @@ static const struct lls_param parameters[] = {
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

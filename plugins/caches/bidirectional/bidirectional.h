@@ -2,10 +2,10 @@
 /*
  * The bidirectional cache manager's state, shared by its files (BROS, section 5).
  *
- * A block is a pair of unit blocks, 2b for K and 2b + 1 for V, of S slots. Its two ends
- * are *parts*: part 2b begins at slot 0, part 2b + 1 at slot S - 1 and grows to the left.
- * A real-time sequence has left parts, a best-effort one right parts; where the two meet
- * the left one takes slots from the right one, whose tokens are copied to the host first.
+ * Block b begins with unit b * `units` and has S slots. Its two ends are *parts*: part 2b
+ * begins at slot 0, part 2b + 1 at slot S - 1 and grows to the left. A real-time sequence
+ * has left parts, a best-effort one right parts; where the two meet the left one takes
+ * slots from the right one, whose tokens are copied to the host first.
  *
  * Only tokens on the device are in a part. A sequence's parts are linked in token order;
  * the gaps between them and after the last one are its *missing* tokens, each of which
@@ -89,6 +89,7 @@ struct block_set {
 struct bidirectional {
   const struct lls_host *host;
   struct params params;
+  uint32_t units; /* of a block */
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots;
   uint32_t most_tokens; /* longest sequence */
   uint32_t groups;      /* most_tokens / S, rounded up */
@@ -103,8 +104,9 @@ struct bidirectional {
   uint32_t *host_bits;            /* (n_host_blocks, bit_words) tokens that have a copy */
   uint32_t *host_table;           /* (n_slots, groups) host block + 1; 0 = none */
   uint32_t *marks;                /* (2 n_blocks + n_host_blocks) for audit */
-  struct lls_block_entry *entries; /* (n_rows, 2, row_entries) a row's K list, then V */
+  struct lls_block_entry *entries; /* (n_rows, row_entries) */
   struct row *rows;                /* (n_rows) */
+  struct lls_group_list *lists;    /* (n_rows) of tables */
   uint32_t n_rows, row_entries, row_hand;
   uint32_t step; /* counted by begin */
 
@@ -143,7 +145,7 @@ static inline void add(struct bidirectional *m, uint32_t *where, uint32_t n)
 static inline bool has_room(const struct bidirectional *m)
 {
   return lls_pol_journal_has_room(&m->journal, 128 + UINT64_C(8) * m->bit_words) &&
-         m->n_copies + 8 <= m->max_copies;
+         m->n_copies + 4 <= m->max_copies;
 }
 
 static inline struct block_set *set_of(const struct bidirectional *m, uint32_t end,
@@ -191,14 +193,15 @@ static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
   return part != LLS_POL_NIL ? m->parts[part].first + m->parts[part].count : 0;
 }
 
-/* Returns a part's entry in the K list; the entry in the V list has the next unit. */
+/* A part's entry in its owner's list. */
 static inline struct lls_block_entry bidi_entry(const struct bidirectional *m,
                                                 uint32_t part)
 {
-  return (struct lls_block_entry){.block = part / 2 * 2,
+  return (struct lls_block_entry){.block = part / 2 * m->units,
                                   .first_token = m->parts[part].first,
                                   .count = (uint16_t)m->parts[part].count,
-                                  .direction = (uint8_t)(part % 2)};
+                                  .direction = (uint8_t)(part % 2),
+                                  .form = LLS_FORM_KV};
 }
 
 static inline uint32_t *table_of(const struct bidirectional *m, const struct sequence *s)

@@ -122,7 +122,7 @@ static uint32_t slot_of(const struct bidirectional *m, uint32_t end, uint32_t fi
   return end == LLS_LEFT_TO_RIGHT ? from - first : m->block_tokens - (until - first);
 }
 
-/* K and V of tokens [from, until) of one group, between a part and a host block; of a
+/* Tokens [from, until) of one group, between a part and a host block; of a
  * sequence that is being moved, as part of that. */
 static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
                         uint32_t from, uint32_t until, bool to_host,
@@ -132,23 +132,23 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
   uint32_t owner = m->parts[part].owner;
   uint32_t here = slot_of(m, end, m->parts[part].first, from, until);
   uint32_t there = slot_of(m, end, group, from, until);
-  LLS_POL_CHECK(m->n_copies + 2 <= m->max_copies);
+  LLS_POL_CHECK(m->n_copies < m->max_copies);
   LLS_POL_CHECK(from < until && until <= group + m->block_tokens);
-  for (uint32_t unit = 0; unit < 2; unit++) {
-    uint32_t device = part / 2 * 2 + unit, host = 2 * block + unit;
-    m->copies[m->n_copies + unit] = (struct lls_copy){
-        .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
-        .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
-        .order = (uint8_t)order,
-        .slot = (uint16_t)(to_host ? here : there),
-        .shift = (int16_t)(to_host ? (int)there - (int)here : (int)here - (int)there),
-        .n_slots = (uint16_t)(until - from),
-        .source = to_host ? device : host,
-        .target = to_host ? host : device,
-        .transfer = m->sequences[owner].moving != NOT_MOVING ? owner + 1 : 0,
-    };
-  }
-  set(m, &m->n_copies, m->n_copies + 2);
+  uint32_t device = part / 2 * m->units, host = block * m->units;
+  m->copies[m->n_copies] = (struct lls_copy){
+      .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
+      .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
+      .order = (uint8_t)order,
+      .source_form = LLS_FORM_KV,
+      .target_form = LLS_FORM_KV,
+      .slot = (uint16_t)(to_host ? here : there),
+      .n_slots = (uint16_t)(until - from),
+      .shift = (int16_t)(to_host ? (int)there - (int)here : (int)here - (int)there),
+      .source = to_host ? device : host,
+      .target = to_host ? host : device,
+      .transfer = m->sequences[owner].moving != NOT_MOVING ? owner + 1 : 0,
+  };
+  set(m, &m->n_copies, m->n_copies + 1);
 }
 
 /* Copies the tokens in [from, until) of one group that have no copy, by one copy from the

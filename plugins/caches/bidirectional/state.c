@@ -7,7 +7,7 @@
  *
  * Another manager can take those sequences that lie as in every manager: all on the
  * device, from the left, in full blocks with none at the other end. From another manager
- * come sequences whose K and V lie in unit pairs: here they have left parts, whatever
+ * come sequences whose blocks lie where blocks do: here they have left parts, whatever
  * their class, and are never displaced.
  */
 #include "bidirectional.h"
@@ -16,16 +16,17 @@
 #include <llmserve/policy/state.h>
 
 /* Precedes the part that only this plugin reads; the number is its version. */
-static const char own[16] = "bidirectional 2";
+static const char own[16] = "bidirectional 3";
 
 struct pool { /* must be equal in both generations */
-  uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, most_tokens, mode;
+  uint32_t units, block_tokens, n_blocks, n_host_blocks, n_slots, most_tokens, mode;
 };
 
 static struct pool pool_of(const struct bidirectional *m)
 {
-  return (struct pool){m->block_tokens, m->n_blocks,    m->n_host_blocks,
-                       m->n_slots,      m->most_tokens, (uint32_t)m->params.mode};
+  return (struct pool){
+      m->units,       m->block_tokens,         m->n_blocks, m->n_host_blocks, m->n_slots,
+      m->most_tokens, (uint32_t)m->params.mode};
 }
 
 /* ---- for any manager --------------------------------------------------------------- */
@@ -45,21 +46,24 @@ static struct lls_holdings count_holdings(const struct bidirectional *m)
 {
   struct lls_holdings head = {.bytes = sizeof head,
                               .block_tokens = m->block_tokens,
-                              .device_units = 2 * m->n_blocks};
+                              .device_units = m->units * m->n_blocks};
   for (uint32_t i = 0; i < m->n_slots; i++)
     if (lies_as_usual(m, &m->sequences[i])) {
-      head.bytes += lls_pol_holding_bytes(m->sequences[i].parts, 0);
+      head.bytes += lls_pol_holding_bytes(1, m->sequences[i].parts);
       head.n++;
     }
   return head;
 }
 
-static char *write_units(const struct bidirectional *m, const struct sequence *s,
-                         uint32_t unit, char *to)
+static char *write_list(const struct bidirectional *m, const struct sequence *s, char *to)
 {
+  const struct lls_held_list list = {.form = LLS_FORM_KV, .n_blocks = s->parts};
+  memcpy(to, &list, sizeof list);
+  to += sizeof list;
   for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next) {
-    struct lls_block_entry e = {.block = at / 2 * 2 + unit};
-    to = lls_pol_holding_write_units(to, &e, 1);
+    uint32_t unit = bidi_entry(m, at).block;
+    memcpy(to, &unit, sizeof unit);
+    to += sizeof unit;
   }
   return to;
 }
@@ -73,14 +77,9 @@ static void write_holdings(const struct bidirectional *m, const struct lls_holdi
     const struct sequence *s = &m->sequences[i];
     if (!lies_as_usual(m, s))
       continue;
-    struct lls_holding h = {.request = s->request,
-                            .slot = i,
-                            .form = LLS_FORM_KV,
-                            .cached_tokens = s->cached,
-                            .kv_count = s->parts};
-    memcpy(to, &h, sizeof h);
-    to = write_units(m, s, 0, to + sizeof h);
-    to = write_units(m, s, 1, to);
+    struct lls_holding h = {
+        .request = s->request, .slot = i, .cached_tokens = s->cached, .n_lists = 1};
+    to = write_list(m, s, lls_pol_holding_write(to, &h));
   }
 }
 
@@ -148,16 +147,17 @@ int bidi_export(struct bidirectional *m, struct lls_blob *out)
 
 /* ---- from another manager ---------------------------------------------------------- */
 
-static bool can_hold(const struct bidirectional *m, const struct lls_holding *h)
+static bool can_hold(const struct bidirectional *m, const struct lls_holding *h,
+                     const struct lls_held_list *list)
 {
-  return h->form == LLS_FORM_KV && h->x_count == 0 && h->slot < m->n_slots &&
-         !m->sequences[h->slot].admitted && h->cached_tokens <= m->most_tokens &&
-         h->kv_count >= blocks_of(m, h->cached_tokens);
+  return h->slot < m->n_slots && !m->sequences[h->slot].admitted &&
+         h->cached_tokens <= m->most_tokens &&
+         list->n_blocks >= blocks_of(m, h->cached_tokens);
 }
 
 /* Takes all tokens of a sequence from another manager, or none. */
 static void take_over(struct bidirectional *m, const struct lls_holding *h,
-                      const char *units)
+                      const struct lls_pol_held *held)
 {
   struct sequence *s = &m->sequences[h->slot];
   *s = (struct sequence){.request = h->request,
@@ -166,7 +166,7 @@ static void take_over(struct bidirectional *m, const struct lls_holding *h,
                          .last = LLS_POL_NIL,
                          .row = LLS_POL_NIL};
   for (uint32_t i = 0; s->slots < h->cached_tokens; i++) {
-    uint32_t block = lls_pol_holding_pair(h, units, i, m->n_blocks);
+    uint32_t block = lls_pol_held_block(held, i, m->units, m->n_blocks);
     if (block == m->n_blocks || !bidi_set_has(set_of(m, LLS_LEFT_TO_RIGHT, 0), block)) {
       bidi_drop(m, s);
       s->admitted = false;
@@ -181,10 +181,11 @@ static void take_over(struct bidirectional *m, const struct lls_holding *h,
 static int import_holdings(struct bidirectional *m, struct lls_pol_holdings *walk)
 {
   struct lls_holding h;
-  const char *units;
-  while (lls_pol_holdings_next(walk, &h, &units))
-    if (can_hold(m, &h))
-      take_over(m, &h, units);
+  struct lls_pol_held lists[LLS_POL_HELD_LISTS];
+  uint32_t n;
+  while (lls_pol_holdings_next(walk, &h, lists, &n))
+    if (lls_pol_holding_is_plain(lists, n) && can_hold(m, &h, &lists[0].list))
+      take_over(m, &h, &lists[0]);
   return walk->torn ? -EINVAL : 0;
 }
 
@@ -193,7 +194,8 @@ int bidi_import(struct bidirectional *m, const struct lls_blob *in)
   const struct lls_host *h = m->host;
   struct pool pool = pool_of(m);
   struct lls_pol_holdings walk;
-  int rc = lls_pol_holdings_open(&walk, in, m->block_tokens, 2 * m->n_blocks);
+  int rc =
+      lls_pol_holdings_open(&walk, in, m->block_tokens, m->units * m->n_blocks, m->units);
   if (rc < 0)
     return h->fail(h->context, rc, "state of another pool");
   size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);

@@ -54,14 +54,12 @@ static bool take_row(struct bidirectional *m, struct sequence *s)
 
 /* Writes entries from the last one back to the first that has not changed. */
 static void write_entries(const struct bidirectional *m, struct sequence *s,
-                          struct lls_block_entry *k, struct lls_block_entry *v)
+                          struct lls_block_entry *list)
 {
   uint32_t at = s->last;
   LLS_POL_CHECK(s->listed <= s->parts && s->parts <= m->row_entries);
-  for (uint32_t i = s->parts; i-- > s->listed; at = m->parts[at].previous) {
-    k[i] = v[i] = bidi_entry(m, at);
-    v[i].block++;
-  }
+  for (uint32_t i = s->parts; i-- > s->listed; at = m->parts[at].previous)
+    list[i] = bidi_entry(m, at);
   s->listed = s->parts;
 }
 
@@ -69,13 +67,10 @@ int bidi_table(struct bidirectional *m, struct sequence *s, struct lls_block_tab
 {
   if (s->row == LLS_POL_NIL && !take_row(m, s))
     return -ENOBUFS;
-  struct lls_block_entry *k = m->entries + (size_t)s->row * 2 * m->row_entries;
+  struct lls_block_entry *list = m->entries + (size_t)s->row * m->row_entries;
   m->rows[s->row].step = m->step;
-  write_entries(m, s, k, k + m->row_entries);
-  *out = (struct lls_block_table){.form = LLS_FORM_KV,
-                                  .k_count = s->parts,
-                                  .v_count = s->parts,
-                                  .k = k,
-                                  .v = k + m->row_entries};
+  write_entries(m, s, list);
+  m->lists[s->row] = (struct lls_group_list){.entries = list, .n_entries = s->parts};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[s->row]};
   return 0;
 }

@@ -24,10 +24,12 @@ static bool allocate(struct contiguous *m)
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
   m->listed = calloc(m->n_slots, sizeof *m->listed);
   m->order = calloc(m->n_slots + 1, sizeof *m->order);
-  m->entries = calloc((size_t)2 * m->n_blocks, sizeof *m->entries);
+  m->entries = calloc(m->n_blocks, sizeof *m->entries);
+  m->lists = calloc(m->n_slots, sizeof *m->lists);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->journal = calloc(m->max_changes, sizeof *m->journal);
-  return m->sequences && m->listed && m->order && m->entries && m->copies && m->journal;
+  return m->sequences && m->listed && m->order && m->entries && m->lists && m->copies &&
+         m->journal;
 }
 
 static void destroy(void *self)
@@ -37,6 +39,7 @@ static void destroy(void *self)
   free(m->listed);
   free(m->order);
   free(m->entries);
+  free(m->lists);
   free(m->copies);
   free(m->journal);
   free(m);
@@ -45,20 +48,22 @@ static void destroy(void *self)
 static int create(const struct lls_host *host, const void *params,
                   const struct lls_cache_geometry *g, void **self)
 {
-  if (g->device_units < 2 || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
+  uint32_t units = host->engine->groups[0]->forms[0].block_units;
+  if (g->device_units < units || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
     return host->fail(host->context, -EINVAL,
-                      "a pool of %u units of %u tokens: a sequence needs two units, one "
-                      "for K and one for V, of 1 to 65535 tokens",
-                      g->device_units, g->block_tokens);
+                      "a pool of %u units, blocks of %u tokens: a sequence needs a block "
+                      "of %u units, for 1 to 65535 tokens",
+                      g->device_units, g->block_tokens, units);
   struct contiguous *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
   m->host = host;
   m->params = *(const struct params *)params;
   m->block_tokens = g->block_tokens;
-  m->n_blocks = g->device_units / 2;
+  m->units = units;
+  m->n_blocks = g->device_units / units;
   m->n_slots = host->engine->max_requests;
-  m->max_copies = 2 * m->n_blocks;
+  m->max_copies = m->n_blocks;
   m->max_changes = 4 * m->n_slots + 64;
   if (!allocate(m)) {
     destroy(m);
@@ -79,10 +84,11 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct contiguous *m = self;
-  (void)flags; /* nothing is worth keeping: no other request can use it */
+  (void)how; /* nothing is worth keeping: no other request can use it */
   if (sequence_of(m, r) != NULL)
     contiguous_set(m, r->slot, (struct sequence){0});
 }
@@ -188,10 +194,10 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
     out->total_units = out->free_units = out->reserved_units = 0;
   if (tier != LLS_TIER_DEVICE)
     return tier == LLS_TIER_HOST ? 0 : -ENOTSUP;
-  out->total_units = 2 * m->n_blocks;
-  out->free_units = 2 * (m->n_blocks - m->held);
+  out->total_units = m->units * m->n_blocks;
+  out->free_units = m->units * (m->n_blocks - m->held);
   out->reserved_units =
-      m->open && m->held > m->held_at_begin ? 2 * (m->held - m->held_at_begin) : 0;
+      m->open && m->held > m->held_at_begin ? m->units * (m->held - m->held_at_begin) : 0;
   return 0;
 }
 
@@ -213,7 +219,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   uint32_t blocks = blocks_of(m, length);
   if (blocks > s->blocks && blocks <= m->n_blocks)
     blocks = region_of(m, r, length);
-  out->new_units = blocks > s->blocks ? 2 * (blocks - s->blocks) : 0;
+  out->new_units = blocks > s->blocks ? m->units * (blocks - s->blocks) : 0;
   out->restore_units = 0;
   return 0;
 }
@@ -228,28 +234,27 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
       .size = out->size,
       .residency = s->blocks > 0 ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
       .form = s->blocks > 0 ? LLS_FORM_KV : LLS_FORM_NONE,
-      .device_units = 2 * s->blocks,
-      .owned_units = 2 * s->blocks,
+      .device_units = m->units * s->blocks,
+      .owned_units = m->units * s->blocks,
       .cached_tokens = s->cached,
       .free_slots = s->blocks * m->block_tokens - s->cached,
   };
   return 0;
 }
 
-/* Writes the lists of a region, which are stored at the region's own index: regions do
- * not overlap, so neither do their lists. */
+/* Fills the list that has the region's own place among the lists. */
 static void list_region(struct contiguous *m, const struct sequence *s,
                         struct listed *listed)
 {
   if (listed->base == s->base && listed->blocks == s->blocks)
     return;
   for (uint32_t i = 0; i < s->blocks; i++)
-    for (uint32_t v = 0; v < 2; v++)
-      m->entries[(size_t)v * m->n_blocks + s->base + i] = (struct lls_block_entry){
-          .block = 2 * (s->base + i) + v,
-          .first_token = i * m->block_tokens,
-          .count = (uint16_t)m->block_tokens,
-      };
+    m->entries[s->base + i] = (struct lls_block_entry){
+        .block = (s->base + i) * m->units,
+        .first_token = i * m->block_tokens,
+        .count = (uint16_t)m->block_tokens,
+        .form = LLS_FORM_KV,
+    };
   *listed = (struct listed){s->base, s->blocks};
 }
 
@@ -260,13 +265,9 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   if (s == NULL || s->blocks == 0)
     return -EINVAL;
   list_region(m, s, &m->listed[r->slot]);
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV,
-      .k_count = s->blocks,
-      .v_count = s->blocks,
-      .k = m->entries + s->base,
-      .v = m->entries + m->n_blocks + s->base,
-  };
+  m->lists[r->slot] =
+      (struct lls_group_list){.entries = m->entries + s->base, .n_entries = s->blocks};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[r->slot]};
   return 0;
 }
 
@@ -305,9 +306,16 @@ static const struct lls_param parameters[] = {
     RESERVATION_PARAMETERS(struct params),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

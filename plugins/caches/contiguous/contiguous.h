@@ -2,9 +2,9 @@
 /*
  * The contiguous cache manager's state, shared by its files.
  *
- * A *block* is a pair of unit blocks, 2b for K and 2b + 1 for V. A sequence holds one
- * region, `blocks` blocks in a row from `base` on, reserved at its start for the greatest
- * length it may reach. Blocks between the regions are free.
+ * Block b begins with unit b * `units`. A sequence holds one region, `blocks` blocks in a
+ * row from `base` on, reserved at its start for the greatest length it may reach. Blocks
+ * between the regions are free.
  *
  * Invariants, checked by audit:
  *   1. `order` has the slots of all sequences that hold a region, by base; regions do not
@@ -44,14 +44,15 @@ struct listed { /* the region for which a sequence's lists were written */
 struct contiguous {
   const struct lls_host *host;
   struct params params;
+  uint32_t units; /* of a block */
   uint32_t block_tokens, n_blocks, n_slots;
   struct sequence *sequences; /* (n_slots) */
   struct listed *listed;      /* (n_slots) */
   uint32_t *order;            /* (n_slots) slots by base */
   uint32_t n_order, held;
-  /* (2, n_blocks) K entries, then V entries; those of a sequence are at its base */
-  struct lls_block_entry *entries;
-  struct lls_copy *copies; /* (max_copies) copies of this step */
+  struct lls_block_entry *entries; /* (n_blocks) those of a sequence are at its base */
+  struct lls_group_list *lists;    /* (n_slots) of tables */
+  struct lls_copy *copies;         /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
   bool open; /* a transaction is open */
   uint32_t held_at_begin;

@@ -127,23 +127,24 @@ static bool can_grow_in_place(const struct contiguous *m, uint32_t slot, uint32_
 static void copy_blocks(struct contiguous *m, uint32_t from, uint32_t to, uint32_t cached)
 {
   uint32_t n = blocks_of(m, cached);
-  LLS_POL_CHECK(m->n_copies + UINT64_C(2) * n <= m->max_copies);
+  LLS_POL_CHECK(m->n_copies + (uint64_t)n <= m->max_copies);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t at = to < from ? i : n - 1 - i, left = cached - at * m->block_tokens;
-    for (uint32_t unit = 0; unit < 2; unit++)
-      m->copies[m->n_copies++] = (struct lls_copy){
-          .order = LLS_COPY_BEFORE_STEP,
-          .n_slots = (uint16_t)(left < m->block_tokens ? left : m->block_tokens),
-          .source = 2 * (from + at) + unit,
-          .target = 2 * (to + at) + unit,
-      };
+    m->copies[m->n_copies++] = (struct lls_copy){
+        .order = LLS_COPY_BEFORE_STEP,
+        .source_form = LLS_FORM_KV,
+        .target_form = LLS_FORM_KV,
+        .n_slots = (uint16_t)(left < m->block_tokens ? left : m->block_tokens),
+        .source = (from + at) * m->units,
+        .target = (to + at) * m->units,
+    };
   }
 }
 
 bool contiguous_place(struct contiguous *m, uint32_t slot, uint32_t blocks)
 {
   struct sequence s = m->sequences[slot];
-  uint32_t base = s.base, largest, moved = 2 * blocks_of(m, s.cached);
+  uint32_t base = s.base, largest, moved = blocks_of(m, s.cached);
   if (m->n_changes == m->max_changes)
     return false;
   if (!can_grow_in_place(m, slot, blocks) &&

@@ -4,8 +4,8 @@
  * transaction, and the queries that change nothing. See hybrid.h for the idea, README for
  * the paper.
  *
- * All memory is allocated here, once. A sequence that holds units has a row with room for
- * three lists of a full context; untouched room costs address space only.
+ * All memory is allocated here, once. A sequence that holds blocks has a row with room
+ * for two lists of a full context; untouched room costs address space only.
  */
 #include "hybrid.h"
 
@@ -24,31 +24,39 @@ static struct sequence *sequence_of(struct hybrid *m, const struct lls_request *
 
 /* ---- life -------------------------------------------------------------------------- */
 
+/* How the engine keeps X; NULL: it has no hidden form. */
+static const struct lls_group_form *hidden_of(const struct hybrid *m)
+{
+  return lls_group_form_of(m->host->engine->groups[0], LLS_FORM_HIDDEN);
+}
+
+static uint32_t kv_units(const struct lls_host *host)
+{
+  return host->engine->groups[0]->forms[0].block_units;
+}
+
 static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
 {
   const struct lls_engine_caps *e = m->host->engine;
   m->block_tokens = g->block_tokens;
-  m->n_units = g->device_units;
   m->n_slots = e->max_requests;
-  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), m->n_units);
+  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), g->device_units);
   size_t row_bytes = (size_t)N_LISTS * m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
-  m->n_rows = lls_pol_min(lls_pol_min(m->n_slots, m->n_units),
+  m->n_rows = lls_pol_min(lls_pol_min(m->n_slots, g->device_units),
                           lls_pol_max(affordable, e->max_sequences));
-  uint64_t changes = 64 * ((uint64_t)m->n_units + e->max_sequences);
+  uint64_t changes = 64 * ((uint64_t)g->device_units + e->max_sequences);
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
 }
 
 /* Offers hidden form only if it saves enough memory. */
 static void decide_offer(struct hybrid *m)
 {
-  double eta = m->host->engine->hidden_ratio;
+  const struct lls_group_form *hidden = hidden_of(m);
+  double eta = hidden != NULL ? (double)hidden->ratio : 1;
   m->why_not[0] = '\0';
-  if (!m->engine_can)
-    snprintf(
-        m->why_not, sizeof m->why_not,
-        "for this model the engine offers none (X takes %.2f of the bytes of K and V)",
-        eta);
+  if (hidden == NULL)
+    snprintf(m->why_not, sizeof m->why_not, "for this model the engine offers none");
   else if (eta > m->params.max_eta)
     snprintf(m->why_not, sizeof m->why_not,
              "X takes %.2f of the bytes of K and V in this model, max_eta is %.2f", eta,
@@ -60,25 +68,29 @@ static void decide_offer(struct hybrid *m)
                  m->why_not);
 }
 
-static bool allocate(struct hybrid *m)
+static bool allocate(struct hybrid *m, const struct lls_cache_geometry *g)
 {
-  m->unit_next = calloc(m->n_units, sizeof *m->unit_next);
+  const struct lls_group_form *hidden = hidden_of(m);
+  const uint32_t units[] = {kv_units(m->host), hidden != NULL ? hidden->block_units : 0};
   m->row_next = calloc(m->n_rows, sizeof *m->row_next);
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
   m->entries = calloc((size_t)m->n_rows * N_LISTS * m->row_blocks, sizeof *m->entries);
-  m->marks = calloc(m->n_units, sizeof *m->marks);
+  m->tables = calloc(m->n_slots, sizeof *m->tables);
+  m->marks = calloc(g->device_units, sizeof *m->marks);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
-  return m->unit_next && m->row_next && m->sequences && m->entries && m->marks &&
+  return chains_init(&m->blocks, &m->journal, g->device_units, units, true) == 0 &&
+         m->row_next && m->sequences && m->entries && m->tables && m->marks &&
          m->journal.changes;
 }
 
 static void destroy(void *self)
 {
   struct hybrid *m = self;
-  free(m->unit_next);
+  chains_free(&m->blocks);
   free(m->row_next);
   free(m->sequences);
   free(m->entries);
+  free(m->tables);
   free(m->marks);
   free(m->journal.changes);
   free(m);
@@ -86,8 +98,7 @@ static void destroy(void *self)
 
 static void make_empty(struct hybrid *m)
 {
-  lls_pol_chain_stack(&m->unit_head, m->unit_next, m->n_units);
-  m->n_free = m->n_units;
+  chains_make_empty(&m->blocks);
   lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
   m->n_rows_free = m->n_rows;
   for (uint32_t i = 0; i < m->n_slots; i++)
@@ -97,23 +108,23 @@ static void make_empty(struct hybrid *m)
 static int create(const struct lls_host *host, const void *params,
                   const struct lls_cache_geometry *g, void **self)
 {
-  if (g->device_units < 2 || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
+  uint32_t units = kv_units(host);
+  if (g->device_units < units || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
     return host->fail(host->context, -EINVAL,
-                      "a pool of %u units of %u tokens: a sequence in KV form needs two "
-                      "units of 1 to 65535 tokens",
-                      g->device_units, g->block_tokens);
+                      "a pool of %u units, blocks of %u tokens: a sequence in KV form "
+                      "needs a block of %u units, for 1 to 65535 tokens",
+                      g->device_units, g->block_tokens, units);
   struct hybrid *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
   m->host = host;
   m->params = *(const struct params *)params;
   size_up(m, g);
-  if (!allocate(m)) {
+  if (!allocate(m, g)) {
     destroy(m);
     return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
                       g->device_units);
   }
-  m->engine_can = g->x_units > 0;
   decide_offer(m);
   make_empty(m);
   *self = m;
@@ -130,11 +141,12 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct hybrid *m = self;
   struct sequence *s = sequence_of(m, r);
-  (void)flags; /* there is neither a host tier nor a prefix index to keep it in */
+  (void)how; /* there is neither a host tier nor a prefix index to keep it in */
   if (s == NULL)
     return;
   hybrid_drop(m, s);
@@ -149,7 +161,7 @@ static int begin(void *self)
   int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;
-  m->free_at_begin = m->n_free;
+  m->free_at_begin = m->blocks.n_free;
   return 0;
 }
 
@@ -215,11 +227,12 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   const struct hybrid *m = self;
   if (tier > LLS_TIER_HOST)
     return -ENOTSUP;
+  const struct chains *b = &m->blocks;
   bool device = tier == LLS_TIER_DEVICE;
-  out->total_units = device ? m->n_units : 0;
-  out->free_units = device ? m->n_free : 0;
-  out->reserved_units = device && m->journal.open && m->free_at_begin > m->n_free
-                            ? m->free_at_begin - m->n_free
+  out->total_units = device ? b->n_slabs * b->slab_units : 0;
+  out->free_units = device ? b->n_free * b->slab_units : 0;
+  out->reserved_units = device && m->journal.open && m->free_at_begin > b->n_free
+                            ? (m->free_at_begin - b->n_free) * b->slab_units
                             : 0;
   return 0;
 }
@@ -233,7 +246,8 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
     return -EINVAL;
   if (!is_offered(m, form))
     return -ENOTSUP;
-  out->new_units = hybrid_units_needed(m, s, tokens, hybrid_form(m, s, form));
+  out->new_units =
+      m->blocks.slab_units * hybrid_slabs_needed(m, s, tokens, hybrid_form(m, s, form));
   out->restore_units = 0;
   return 0;
 }
@@ -244,15 +258,16 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   const struct sequence *s = sequence_of(m, r);
   if (s == NULL)
     return -EINVAL;
-  uint32_t held = s->form == LLS_FORM_HIDDEN ? s->held_x : s->held_kv;
+  uint32_t units = s->held[LIST_KV] * m->blocks.units[LIST_KV] +
+                   s->held[LIST_X] * m->blocks.units[LIST_X];
   *out = (struct lls_cache_info){
       .size = out->size,
       .residency = s->row != LLS_POL_NIL ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
       .form = s->form,
-      .device_units = 2 * s->held_kv + s->held_x,
-      .owned_units = 2 * s->held_kv + s->held_x,
+      .device_units = units,
+      .owned_units = units,
       .cached_tokens = s->cached,
-      .free_slots = held * m->block_tokens - s->cached,
+      .free_slots = s->held[list_in(s->form)] * m->block_tokens - s->cached,
   };
   return 0;
 }
@@ -263,15 +278,13 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   const struct sequence *s = sequence_of(m, r);
   if (s == NULL || s->row == LLS_POL_NIL)
     return -EINVAL;
-  *out = (struct lls_block_table){
-      .form = s->form,
-      .k_count = s->held_kv,
-      .v_count = s->held_kv,
-      .x_count = s->held_x,
-      .k = list_of(m, s, LIST_K),
-      .v = list_of(m, s, LIST_V),
-      .x = list_of(m, s, LIST_X),
-  };
+  enum list list = list_in(s->form);
+  m->tables[r->slot] =
+      (struct lls_group_list){.entries = list_of(m, s, list),
+                              .restored = list_of(m, s, LIST_X),
+                              .n_entries = s->held[list],
+                              .n_restored = list == LIST_KV ? s->held[LIST_X] : 0};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->tables[r->slot]};
   return 0;
 }
 
@@ -308,7 +321,7 @@ static int forms(void *self, struct lls_form_info *out, size_t max)
   const struct lls_form_info all[] = {
       {.form = LLS_FORM_KV, .ratio = 1},
       {.form = LLS_FORM_HIDDEN,
-       .ratio = m->host->engine->hidden_ratio,
+       .ratio = hidden_of(m) != NULL ? (double)hidden_of(m)->ratio : 1,
        .restore_ns = restore_ns(m),
        .why_not = m->offers_hidden ? NULL : m->why_not},
   };
@@ -322,11 +335,11 @@ static void stats(void *self, const struct lls_sink *sink)
   const struct hybrid *m = self;
   uint32_t kv = 0, x = 0;
   for (uint32_t i = 0; i < m->n_slots; i++) {
-    kv += 2 * m->sequences[i].held_kv;
-    x += m->sequences[i].held_x;
+    kv += m->blocks.units[LIST_KV] * m->sequences[i].held[LIST_KV];
+    x += m->blocks.units[LIST_X] * m->sequences[i].held[LIST_X];
   }
-  sink->number(sink->context, "units", m->n_units);
-  sink->number(sink->context, "units_free", m->n_free);
+  sink->number(sink->context, "units", m->blocks.n_slabs * m->blocks.slab_units);
+  sink->number(sink->context, "units_free", m->blocks.n_free * m->blocks.slab_units);
   sink->number(sink->context, "units_kv", kv);
   sink->number(sink->context, "units_hidden", x);
 }
@@ -370,9 +383,16 @@ static const struct lls_param parameters[] = {
                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL,
+    .forms = 1u << LLS_FORM_KV | 1u << LLS_FORM_HIDDEN,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,

@@ -2,14 +2,14 @@
 /*
  * The hybrid cache manager's state, shared by its files (Apt-Serve, section 4).
  *
- * One pool of unit blocks, any of which holds K, V or X of block_tokens tokens. A
- * sequence in KV form has a K list and a V list of equal length, one in hidden form an X
- * list, half as many units for the same tokens. While it changes from hidden to KV form,
- * from reserve to computed, it has all three lists: the engine restores X into the K and
- * V blocks in that step.
+ * One pool, in slabs of blocks in KV or in hidden form (chains.h). A sequence in KV form
+ * has a list of KV blocks, one in hidden form a list of blocks of X, half as large for
+ * the same tokens. While it changes from hidden to KV form, from reserve to computed, it
+ * has both lists: the engine restores X into the KV blocks in that step. A slab has
+ * blocks of one sequence, so that it is free when that has gone.
  *
  * Invariants, checked by audit:
- *   1. Every unit is on one list of one sequence, or on the free stack.
+ *   1. Every block that is taken is on one list of one sequence.
  *   2. A list covers all cached tokens of its sequence; no entry of it is skipped.
  *   3. Every word that a transaction changes goes through set(), which writes down the
  * old value; rolling back puts the old values back, last one first.
@@ -21,6 +21,8 @@
 
 #include <llmserve/policy/journal.h>
 
+#include "../../common/chains.h"
+
 struct params {
   int64_t form;   /* enum default_form */
   double max_eta; /* hidden form is offered up to this ratio of bytes */
@@ -28,33 +30,32 @@ struct params {
 
 enum default_form { DEFAULT_KV, DEFAULT_HIDDEN };
 
-enum list { LIST_K, LIST_V, LIST_X, N_LISTS };
+enum list { LIST_KV, LIST_X, N_LISTS }; /* and sizes of blocks */
 
 struct sequence { /* one for each slot */
   uint64_t request;
   bool admitted;
-  uint32_t form;    /* enum lls_form; NONE while it holds no block */
-  uint32_t row;     /* row of its lists; LLS_POL_NIL while it holds no block */
-  uint32_t held_kv; /* entries of its K list, and of its V list */
-  uint32_t held_x;  /* entries of its X list */
-  uint32_t cached;  /* tokens computed */
+  uint32_t form;          /* enum lls_form; NONE while it holds no block */
+  uint32_t row;           /* row of its lists; LLS_POL_NIL while it holds no block */
+  uint32_t held[N_LISTS]; /* entries of its lists */
+  uint32_t cached;        /* tokens computed */
 };
 
 struct hybrid {
   const struct lls_host *host;
   struct params params;
-  bool engine_can, offers_hidden;
+  bool offers_hidden;
   char why_not[160]; /* reason, if hidden form is not offered */
-  uint32_t block_tokens, n_units, n_slots, n_rows;
+  uint32_t block_tokens, n_slots, n_rows;
   uint32_t row_blocks; /* entries of the longest list: a full context */
 
-  uint32_t *unit_next; /* (n_units) stack of free units */
-  uint32_t unit_head, n_free;
-  uint32_t *row_next; /* (n_rows) stack of free rows */
+  struct chains blocks; /* by enum list */
+  uint32_t *row_next;   /* (n_rows) stack of free rows */
   uint32_t row_head, n_rows_free;
   struct sequence *sequences;      /* (n_slots) */
   struct lls_block_entry *entries; /* (n_rows, N_LISTS, row_blocks) */
-  uint32_t *marks;                 /* (n_units) for audit */
+  struct lls_group_list *tables;   /* (n_slots) */
+  uint32_t *marks;                 /* (units of the pool) for audit */
 
   uint32_t free_at_begin;
   struct lls_pol_journal journal; /* undo log of the open transaction */
@@ -71,10 +72,9 @@ static inline uint32_t blocks_of(const struct hybrid *m, uint64_t tokens)
   return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
 }
 
-/* Returns the units that `blocks` of a sequence take in a form. */
-static inline uint32_t units_of(uint32_t form, uint32_t blocks)
+static inline enum list list_in(uint32_t form)
 {
-  return form == LLS_FORM_HIDDEN ? blocks : 2 * blocks;
+  return form == LLS_FORM_HIDDEN ? LIST_X : LIST_KV;
 }
 
 static inline struct lls_block_entry *list_of(const struct hybrid *m,
@@ -87,8 +87,8 @@ static inline struct lls_block_entry *list_of(const struct hybrid *m,
 /* Returns the form in which reserve(asked) holds the sequence; asked = NONE: the
  * manager's choice. */
 uint32_t hybrid_form(const struct hybrid *, const struct sequence *, uint32_t asked);
-/* Units it would take to hold `tokens` more in that form. */
-uint32_t hybrid_units_needed(const struct hybrid *, const struct sequence *,
+/* Slabs it would take to hold `tokens` more in that form. */
+uint32_t hybrid_slabs_needed(const struct hybrid *, const struct sequence *,
                              uint32_t tokens, uint32_t form);
 int hybrid_reserve(struct hybrid *, struct sequence *, uint32_t tokens, uint32_t form);
 void hybrid_drop(struct hybrid *, struct sequence *);

@@ -7,35 +7,18 @@
 
 #include <errno.h>
 
-/* Most changes in the journal by one operation, per unit and in addition. Room for them
+/* Most changes in the journal by one operation, per block and in addition. Room for them
  * is checked before the operation starts. */
-#define CHANGES_PER_UNIT 5
-#define CHANGES_PER_VERB 16
+#define CHANGES_PER_BLOCK (CHAINS_CHANGES + 1)
+#define CHANGES_PER_VERB  24
 
-static bool can_note(const struct hybrid *m, uint32_t units)
+static bool can_note(const struct hybrid *m, uint32_t blocks)
 {
-  return lls_pol_journal_has_room(&m->journal,
-                                  CHANGES_PER_VERB + (uint64_t)CHANGES_PER_UNIT * units);
+  return lls_pol_journal_has_room(&m->journal, CHANGES_PER_VERB +
+                                                   (uint64_t)CHANGES_PER_BLOCK * blocks);
 }
 
-/* ---- units and rows ---------------------------------------------------------------- */
-
-static uint32_t take_unit(struct hybrid *m)
-{
-  uint32_t unit = m->unit_head;
-  LLS_POL_CHECK(m->n_free > 0 && unit < m->n_units);
-  set(m, &m->unit_head, m->unit_next[unit]);
-  set(m, &m->n_free, m->n_free - 1);
-  return unit;
-}
-
-static void free_unit(struct hybrid *m, uint32_t unit)
-{
-  LLS_POL_CHECK(unit < m->n_units && m->n_free < m->n_units);
-  set(m, &m->unit_next[unit], m->unit_head);
-  set(m, &m->unit_head, unit);
-  set(m, &m->n_free, m->n_free + 1);
-}
+/* ---- blocks and rows --------------------------------------------------------------- */
 
 static void take_row(struct hybrid *m, struct sequence *s)
 {
@@ -54,43 +37,35 @@ static void free_row(struct hybrid *m, struct sequence *s)
   set(m, &s->row, LLS_POL_NIL);
 }
 
-static void put(struct hybrid *m, const struct sequence *s, enum list list, uint32_t i)
+/* The last block of a list, or LLS_POL_NIL. */
+static uint32_t last_of(const struct hybrid *m, const struct sequence *s, enum list list)
 {
-  struct lls_block_entry *entry = &list_of(m, s, list)[i];
-  LLS_POL_CHECK(s->row < m->n_rows && i < m->row_blocks);
-  entry->first_token = i * m->block_tokens;
-  entry->count = (uint16_t)m->block_tokens;
-  set(m, &entry->block, take_unit(m));
+  uint32_t held = s->row != LLS_POL_NIL ? s->held[list] : 0;
+  return held > 0 ? list_of(m, s, list)[held - 1].block : LLS_POL_NIL;
 }
 
-/* K and V in turn: as long as none is in hidden form, a block's K and V are units 2b
- * and 2b + 1, as a manager of such pairs can take them over. */
-static void grow_kv(struct hybrid *m, const struct sequence *s, uint32_t to)
+static void grow(struct hybrid *m, struct sequence *s, enum list list, uint32_t to)
 {
-  for (uint32_t i = s->held_kv; i < to; i++) {
-    put(m, s, LIST_K, i);
-    put(m, s, LIST_V, i);
+  uint32_t last = last_of(m, s, list);
+  LLS_POL_CHECK(s->row < m->n_rows && to <= m->row_blocks);
+  for (uint32_t i = s->held[list]; i < to; i++) {
+    struct lls_block_entry *entry = &list_of(m, s, list)[i];
+    last = chains_take(&m->blocks, list, last);
+    entry->first_token = i * m->block_tokens;
+    entry->count = (uint16_t)m->block_tokens;
+    entry->form = list == LIST_X ? LLS_FORM_HIDDEN : LLS_FORM_KV;
+    set(m, &entry->block, last);
   }
+  if (to > s->held[list])
+    set(m, &s->held[list], to);
 }
 
-static void grow_x(struct hybrid *m, const struct sequence *s, uint32_t to)
+static void free_list(struct hybrid *m, struct sequence *s, enum list list)
 {
-  for (uint32_t i = s->held_x; i < to; i++)
-    put(m, s, LIST_X, i);
-}
-
-static void free_kv(struct hybrid *m, const struct sequence *s)
-{
-  for (uint32_t i = s->held_kv; i-- > 0;) {
-    free_unit(m, list_of(m, s, LIST_V)[i].block);
-    free_unit(m, list_of(m, s, LIST_K)[i].block);
-  }
-}
-
-static void free_x(struct hybrid *m, const struct sequence *s)
-{
-  for (uint32_t i = s->held_x; i-- > 0;)
-    free_unit(m, list_of(m, s, LIST_X)[i].block);
+  for (uint32_t i = s->held[list]; i-- > 0;)
+    chains_give_back(&m->blocks, list_of(m, s, list)[i].block);
+  if (s->held[list] > 0)
+    set(m, &s->held[list], 0);
 }
 
 /* ---- reserve ----------------------------------------------------------------------- */
@@ -105,12 +80,14 @@ uint32_t hybrid_form(const struct hybrid *m, const struct sequence *s, uint32_t 
                                                               : LLS_FORM_KV;
 }
 
-uint32_t hybrid_units_needed(const struct hybrid *m, const struct sequence *s,
+uint32_t hybrid_slabs_needed(const struct hybrid *m, const struct sequence *s,
                              uint32_t tokens, uint32_t form)
 {
-  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens);
-  uint32_t held = form == LLS_FORM_HIDDEN ? s->held_x : s->held_kv;
-  return wanted > held ? units_of(form, wanted - held) : 0;
+  enum list list = list_in(form);
+  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens), held = s->held[list];
+  return wanted > held
+             ? chains_slabs_for(&m->blocks, list, wanted - held, last_of(m, s, list))
+             : 0;
 }
 
 /* True if the sequence may take the form: any form while it has no cached token, its own,
@@ -120,30 +97,29 @@ static bool may_take(const struct sequence *s, uint32_t form)
   return s->cached == 0 || s->form == form || form == LLS_FORM_KV;
 }
 
+/* Returns the number of slabs that a sequence of `blocks` blocks takes alone. */
+static uint32_t slabs_alone(const struct hybrid *m, uint32_t form, uint32_t blocks)
+{
+  return chains_slabs_for(&m->blocks, list_in(form), blocks, LLS_POL_NIL);
+}
+
 int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32_t form)
 {
   uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens);
   if (!may_take(s, form))
     return -ENOTSUP;
-  if (wanted > m->row_blocks || units_of(form, wanted) > m->n_units)
+  if (wanted > m->row_blocks || slabs_alone(m, form, wanted) > m->blocks.n_slabs)
     return LLS_RESERVE_NEVER;
-  uint32_t needed = hybrid_units_needed(m, s, tokens, form);
-  if (needed > m->n_free || (s->row == LLS_POL_NIL && m->n_rows_free == 0) ||
-      !can_note(m, needed + s->held_x + 2 * s->held_kv))
+  uint32_t needed = hybrid_slabs_needed(m, s, tokens, form);
+  if (needed > m->blocks.n_free || (s->row == LLS_POL_NIL && m->n_rows_free == 0) ||
+      !can_note(m, wanted + s->held[LIST_X] + s->held[LIST_KV]))
     return LLS_RESERVE_LATER;
   if (s->cached == 0 && s->form != form)
     hybrid_drop(m, s); /* room that was made for it in another form */
   if (s->row == LLS_POL_NIL)
     take_row(m, s);
   set(m, &s->form, form);
-  if (form == LLS_FORM_HIDDEN && wanted > s->held_x) {
-    grow_x(m, s, wanted);
-    set(m, &s->held_x, wanted);
-  } else if (form == LLS_FORM_KV && wanted > s->held_kv) {
-    grow_kv(m, s, wanted);
-    set(m, &s->held_kv, wanted);
-  }
-  LLS_POL_CHECK(wanted <= (form == LLS_FORM_HIDDEN ? s->held_x : s->held_kv));
+  grow(m, s, list_in(form), wanted);
   return LLS_RESERVE_OK;
 }
 
@@ -151,10 +127,9 @@ int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32
 
 void hybrid_forget_x(struct hybrid *m, struct sequence *s)
 {
-  if (s->form != LLS_FORM_KV || s->held_x == 0)
+  if (s->form != LLS_FORM_KV || s->held[LIST_X] == 0)
     return;
-  free_x(m, s);
-  set(m, &s->held_x, 0);
+  free_list(m, s, LIST_X);
   m->host->count(m->host->context, "made_kv", 1);
 }
 
@@ -162,11 +137,9 @@ void hybrid_drop(struct hybrid *m, struct sequence *s)
 {
   if (s->row == LLS_POL_NIL)
     return;
-  free_x(m, s);
-  free_kv(m, s);
+  free_list(m, s, LIST_X);
+  free_list(m, s, LIST_KV);
   free_row(m, s);
   set(m, &s->form, LLS_FORM_NONE);
-  set(m, &s->held_kv, 0);
-  set(m, &s->held_x, 0);
   set(m, &s->cached, 0);
 }

@@ -65,22 +65,21 @@ static bool audit_rows(struct lls_pol_report *a)
 static void audit_entry(struct lls_pol_report *a, const struct sequence *s, uint32_t i)
 {
   const struct paged *m = a->m;
-  const struct lls_block_entry *k = &k_list(m, s->row)[i], *v = k + m->row_blocks;
-  lls_pol_report_check(a, v->block == k->block + 1 && k->block % 2 == 0, "K and V apart",
-                       s->row);
+  const struct lls_block_entry *e = &list_of(m, s->row)[i];
+  uint32_t block = block_at(m, s, i);
   lls_pol_report_check(a,
-                       k->first_token == i * m->block_tokens &&
-                           k->count == m->block_tokens &&
-                           v->first_token == k->first_token && v->count == k->count,
+                       e->block == block * m->units &&
+                           e->first_token == i * m->block_tokens &&
+                           e->count == m->block_tokens && e->form == LLS_FORM_KV,
                        "broken block list", s->row);
-  lls_pol_report_say(a, " %" PRIu32, k->block / 2);
+  lls_pol_report_say(a, " %" PRIu32, block);
   uint32_t most = s->place == ON_HOST ? m->n_host_blocks : m->n_blocks;
-  if (!lls_pol_report_check(a, k->block / 2 < most, "block number too large", k->block))
+  if (!lls_pol_report_check(a, block < most, "block number too large", block))
     return;
-  m->marks[k->block / 2]++;
+  m->marks[block]++;
   if (s->place == ON_DEVICE)
     lls_pol_report_check(
-        a, (i < s->indexed) == (m->index.blocks[k->block / 2].parent != LLS_POL_NIL),
+        a, (i < s->indexed) == (m->index.blocks[block].parent != LLS_POL_NIL),
         "wrong count of blocks in the index", s->row);
 }
 

@@ -88,18 +88,12 @@ void paged_free_row(struct paged *m, uint32_t row)
 
 /* All of an entry but its block number depends on its place in the row alone, so only the
  * number has to be written down for rollback. */
-static void put_entry(struct paged *m, struct lls_block_entry *e, uint32_t i,
-                      uint32_t unit)
-{
-  e->first_token = i * m->block_tokens;
-  e->count = (uint16_t)m->block_tokens;
-  set(m, &e->block, unit);
-}
-
 void paged_put(struct paged *m, const struct sequence *s, uint32_t i, uint32_t b)
 {
-  struct lls_block_entry *k = k_list(m, s->row);
+  struct lls_block_entry *e = &list_of(m, s->row)[i];
   LLS_POL_CHECK(s->row < m->n_rows && i < m->row_blocks);
-  put_entry(m, &k[i], i, 2 * b);
-  put_entry(m, &k[m->row_blocks + i], i, 2 * b + 1);
+  e->first_token = i * m->block_tokens;
+  e->count = (uint16_t)m->block_tokens;
+  e->form = LLS_FORM_KV;
+  set(m, &e->block, b * m->units);
 }

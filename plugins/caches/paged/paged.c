@@ -32,18 +32,19 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
 {
   const struct lls_engine_caps *e = m->host->engine;
   m->block_tokens = g->block_tokens;
-  m->n_blocks = g->device_units / 2;
-  m->n_host_blocks = g->host_units / 2;
+  m->units = e->groups[0]->forms[0].block_units;
+  m->n_blocks = g->device_units / m->units;
+  m->n_host_blocks = g->host_units / m->units;
   m->n_slots = e->max_requests;
   m->window = lls_pol_window_of(e, g->block_tokens);
   m->row_blocks = blocks_of(m, e->max_context);
   if (m->window.tokens == 0)
     m->row_blocks = lls_pol_min(m->row_blocks, m->n_blocks);
-  size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
+  size_t row_bytes = m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(row_bytes > 0 ? most_row_bytes / row_bytes : 0);
   m->n_rows = lls_pol_min(lls_pol_min(m->n_slots, m->n_blocks + m->n_host_blocks),
                           lls_pol_max(affordable, e->max_sequences));
-  m->max_copies = 2 * (2 * m->n_host_blocks + e->max_sequences);
+  m->max_copies = 2 * m->n_host_blocks + e->max_sequences;
   uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks;
   uint64_t changes =
       4 * (CHANGES_PER_BLOCK * blocks + CHANGES_PER_VERB * (uint64_t)e->max_sequences);
@@ -60,12 +61,14 @@ static bool allocate(struct paged *m)
   m->host_next = calloc(m->n_host_blocks + 1, sizeof *m->host_next);
   m->row_next = calloc(m->n_rows, sizeof *m->row_next);
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
-  m->entries = calloc((size_t)m->n_rows * 2 * m->row_blocks, sizeof *m->entries);
+  m->entries = calloc((size_t)m->n_rows * m->row_blocks, sizeof *m->entries);
+  m->lists = calloc(m->n_slots, sizeof *m->lists);
   m->marks = calloc(most, sizeof *m->marks);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return lls_pol_prefixes_init(&m->index) == 0 && m->host_next && m->row_next &&
-         m->sequences && m->entries && m->marks && m->copies && m->journal.changes;
+         m->sequences && m->entries && m->lists && m->marks && m->copies &&
+         m->journal.changes;
 }
 
 static void make_empty(struct paged *m)
@@ -91,6 +94,7 @@ static void destroy(void *self)
   free(m->row_next);
   free(m->sequences);
   free(m->entries);
+  free(m->lists);
   free(m->marks);
   free(m->copies);
   free(m->journal.changes);
@@ -101,11 +105,12 @@ static int create(const struct lls_host *host, const void *params,
                   const struct lls_cache_geometry *g, void **self)
 {
   const struct params *p = params;
-  if (g->device_units < 2 || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
+  uint32_t units = host->engine->groups[0]->forms[0].block_units;
+  if (g->device_units < units || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
     return host->fail(host->context, -EINVAL,
-                      "a pool of %u units of %u tokens: a sequence needs two units, one "
-                      "for K and one for V, of 1 to 65535 tokens",
-                      g->device_units, g->block_tokens);
+                      "a pool of %u units, blocks of %u tokens: a sequence needs a block "
+                      "of %u units, for 1 to 65535 tokens",
+                      g->device_units, g->block_tokens, units);
   struct paged *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
@@ -134,7 +139,8 @@ static int admit(void *self, const struct lls_request *r)
 
 /* KEEP_PREFIX: blocks in the index stay there for other requests until their memory is
  * needed. Host blocks are never kept: they are in no index. */
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct paged *m = self;
   struct sequence *s = sequence_of(m, r);
@@ -142,7 +148,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
     return;
   const struct sequence before = *s;
   paged_drop(m, s);
-  if (!(flags & LLS_KEEP_PREFIX))
+  if (!(how->flags & LLS_KEEP_PREFIX))
     paged_forget(m, &before);
   s->admitted = false;
 }
@@ -181,11 +187,15 @@ static int commit(void *self)
   return 0;
 }
 
-static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+static int prefix(void *self, const struct lls_request *r, bool take,
+                  struct lls_prefix *out)
 {
   struct paged *m = self;
   struct sequence *s = sequence_of(m, r);
-  return s == NULL || (take && !m->journal.open) ? 0 : paged_prefix(m, s, r, take);
+  if (s == NULL || (take && !m->journal.open))
+    return -EINVAL;
+  out->tokens = paged_prefix(m, s, r, take);
+  return 0;
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -241,15 +251,15 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   const struct paged *m = self;
   switch (tier) {
   case LLS_TIER_DEVICE:
-    out->total_units = 2 * m->n_blocks;
-    out->free_units = 2 * available(m);
+    out->total_units = m->units * m->n_blocks;
+    out->free_units = m->units * available(m);
     out->reserved_units = m->journal.open && m->available_at_begin > available(m)
-                              ? 2 * (m->available_at_begin - available(m))
+                              ? m->units * (m->available_at_begin - available(m))
                               : 0;
     return 0;
   case LLS_TIER_HOST:
-    out->total_units = 2 * m->n_host_blocks;
-    out->free_units = 2 * m->n_host_free;
+    out->total_units = m->units * m->n_host_blocks;
+    out->free_units = m->units * m->n_host_free;
     out->reserved_units = 0;
     return 0;
   default:
@@ -267,8 +277,8 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
   uint32_t wanted = paged_peak(m, s, r, tokens);
-  out->new_units = wanted > held(s) ? 2 * (wanted - held(s)) : 0;
-  out->restore_units = s->place == ON_HOST ? 2 * held(s) : 0;
+  out->new_units = wanted > held(s) ? m->units * (wanted - held(s)) : 0;
+  out->restore_units = s->place == ON_HOST ? m->units * held(s) : 0;
   return 0;
 }
 
@@ -278,8 +288,8 @@ static void describe_device(const struct paged *m, const struct sequence *s,
   uint32_t shared = paged_shared_blocks(m, s);
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
-  out->device_units = 2 * held(s);
-  out->owned_units = 2 * (held(s) - shared);
+  out->device_units = m->units * held(s);
+  out->owned_units = m->units * (held(s) - shared);
   out->shared_tokens = lls_pol_min(shared * m->block_tokens, s->cached);
   out->free_slots = s->past * m->block_tokens - s->cached;
 }
@@ -298,7 +308,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   case ON_HOST:
     out->residency = LLS_RESIDENT_HOST;
     out->form = LLS_FORM_KV;
-    out->host_units = 2 * held(s);
+    out->host_units = m->units * held(s);
     out->missing_tokens = s->cached;
     break;
   default:
@@ -313,13 +323,9 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   const struct sequence *s = sequence_of(m, r);
   if (s == NULL || s->place != ON_DEVICE)
     return -EINVAL;
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV,
-      .k_count = held(s),
-      .v_count = held(s),
-      .k = k_list(m, s->row) + s->gone,
-      .v = k_list(m, s->row) + m->row_blocks + s->gone,
-  };
+  m->lists[r->slot] = (struct lls_group_list){.entries = list_of(m, s->row) + s->gone,
+                                              .n_entries = held(s)};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[r->slot]};
   return 0;
 }
 
@@ -392,9 +398,16 @@ static const struct lls_param parameters[] = {
                    .flags = LLS_PARAM_RELOADABLE),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW,
+    .forms = 1u << LLS_FORM_KV,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,
@@ -418,7 +431,6 @@ static const struct lls_cache_vtable vtable = {
     .reconfigure = reconfigure,
     .export_state = export_state,
     .import_state = import_state,
-    .gives_back = true,
     .kept = kept,
     .adopt = adopt,
 };

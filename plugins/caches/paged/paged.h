@@ -2,8 +2,8 @@
 /*
  * The paged cache manager's state, shared by its files.
  *
- * A *block* is a pair of unit blocks, 2b for K and 2b + 1 for V, of the same block_tokens
- * tokens. Every device block is in exactly one of three places:
+ * Block b begins with unit b * `units`. Every device block is in exactly one of three
+ * places:
  *
  *   free       a stack; nothing of worth in it
  *   held       by `references` sequences
@@ -46,6 +46,7 @@ struct sequence { /* one for each slot */
 struct paged {
   const struct lls_host *host;
   bool prefix_sharing;
+  uint32_t units; /* of a block */
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows;
   /* entries of the longest list: a full context, or, without a window, all blocks */
   uint32_t row_blocks;
@@ -56,7 +57,8 @@ struct paged {
   uint32_t *host_next;             /* (n_host_blocks) stack of free host blocks */
   uint32_t *row_next;              /* (n_rows) stack of free rows */
   struct sequence *sequences;      /* (n_slots) */
-  struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
+  struct lls_group_list *lists;    /* (n_slots) of tables */
+  struct lls_block_entry *entries; /* (n_rows, row_blocks) */
   uint32_t *marks; /* (max of n_blocks, n_host_blocks, n_rows) for audit */
 
   uint32_t free_head, n_free;
@@ -109,16 +111,16 @@ static inline uint32_t available(const struct paged *m)
   return m->n_free + m->index.n_reusable;
 }
 
-static inline struct lls_block_entry *k_list(const struct paged *m, uint32_t row)
+static inline struct lls_block_entry *list_of(const struct paged *m, uint32_t row)
 {
-  return m->entries + (size_t)row * 2 * m->row_blocks;
+  return m->entries + (size_t)row * m->row_blocks;
 }
 
-/* Block number of the i-th K entry, in the tier that the sequence is in. */
+/* Block number of the i-th entry, in the tier that the sequence is in. */
 static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
                                 uint32_t i)
 {
-  return k_list(m, s->row)[i].block / 2;
+  return list_of(m, s->row)[i].block / m->units;
 }
 
 /* ---- blocks.c: ownership of blocks */
@@ -129,7 +131,7 @@ uint32_t paged_take_host(struct paged *);
 void paged_free_host(struct paged *, uint32_t block);
 uint32_t paged_take_row(struct paged *);
 void paged_free_row(struct paged *, uint32_t row);
-/* Puts block number `block` at place i of the list: both its units. */
+/* Puts block number `block` at place i of the list. */
 void paged_put(struct paged *, const struct sequence *, uint32_t i, uint32_t block);
 
 /* ---- prefix.c: the index of full blocks */

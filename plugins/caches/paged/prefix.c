@@ -118,28 +118,29 @@ size_t paged_kept(struct paged *m, struct lls_kept_block *out, size_t max)
     place[b] = (uint32_t)n;
     out[n++] =
         (struct lls_kept_block){.parent = first ? LLS_NO_BLOCK : place[block->parent],
-                                .k_unit = 2 * b,
-                                .v_unit = 2 * b + 1,
+                                .form = LLS_FORM_KV,
+                                .unit = b * m->units,
                                 .key = m->index.keys[b]};
   }
   return n;
 }
 
-/* Returns false if the block's parent was not adopted or the index has the block. */
+/* Returns false if the block is of another group or form, if its parent was not adopted,
+ * or if the index has the block. */
 static bool adopt_block(struct paged *m, struct lls_kept_block *blocks, size_t i)
 {
   struct lls_kept_block *kept = &blocks[i];
   uint32_t parent = LLS_POL_ROOT;
-  if (kept->parent != LLS_NO_BLOCK && kept->parent >= i)
+  if (kept->group != 0 || kept->form != LLS_FORM_KV ||
+      (kept->parent != LLS_NO_BLOCK && kept->parent >= i))
     return false;
   if (kept->parent != LLS_NO_BLOCK)
-    parent = blocks[kept->parent].k_unit / 2;
+    parent = blocks[kept->parent].unit / m->units;
   if (lls_pol_prefixes_find(&m->index, parent, &kept->key) != LLS_POL_NIL)
     return false;
   uint32_t b = paged_take(m);
   lls_pol_prefixes_insert(&m->index, b, parent, &kept->key);
-  kept->k_unit = 2 * b;
-  kept->v_unit = 2 * b + 1;
+  kept->unit = b * m->units;
   return true;
 }
 
@@ -150,11 +151,12 @@ size_t paged_adopt(struct paged *m, struct lls_kept_block *blocks, size_t n)
   while (m->prefix_sharing && taken < n && m->n_free > 0 && adopt_block(m, blocks, taken))
     taken++;
   for (size_t i = taken; i-- > 0;)
-    paged_let_go(m, blocks[i].k_unit / 2);
+    paged_let_go(m, blocks[i].unit / m->units);
   return taken;
 }
 
 uint32_t paged_shared_blocks(const struct paged *m, const struct sequence *s)
 {
-  return lls_pol_prefixes_shared(&m->index, k_list(m, s->row), 1, s->gone, s->past);
+  return lls_pol_prefixes_shared(&m->index, list_of(m, s->row), m->units, s->gone,
+                                 s->past);
 }

@@ -13,25 +13,26 @@
 
 static bool copies_have_room(const struct paged *m, uint32_t blocks)
 {
-  return m->n_copies + UINT64_C(2) * blocks <= m->max_copies;
+  return m->n_copies + (uint64_t)blocks <= m->max_copies;
 }
 
-/* Lists the copies of a block's first `slots` slots, K and V. */
+/* Lists the copy of a block's first `slots` slots. */
 static void copy_block(struct paged *m, enum lls_tier from, enum lls_tier to,
                        uint32_t source, uint32_t target, uint32_t slots)
 {
   if (slots == 0) /* copy-on-write of a block of one token: it is computed again */
     return;
-  for (uint32_t unit = 0; unit < 2; unit++)
-    m->copies[m->n_copies + unit] = (struct lls_copy){
-        .source_tier = (uint8_t)from,
-        .target_tier = (uint8_t)to,
-        .order = LLS_COPY_BEFORE_STEP,
-        .n_slots = (uint16_t)slots,
-        .source = 2 * source + unit,
-        .target = 2 * target + unit,
-    };
-  set(m, &m->n_copies, m->n_copies + 2);
+  m->copies[m->n_copies] = (struct lls_copy){
+      .source_tier = (uint8_t)from,
+      .target_tier = (uint8_t)to,
+      .order = LLS_COPY_BEFORE_STEP,
+      .source_form = LLS_FORM_KV,
+      .target_form = LLS_FORM_KV,
+      .n_slots = (uint16_t)slots,
+      .source = source * m->units,
+      .target = target * m->units,
+  };
+  set(m, &m->n_copies, m->n_copies + 1);
 }
 
 /* Slots in use of the sequence's i-th block. */

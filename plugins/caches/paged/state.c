@@ -6,26 +6,28 @@
  * unchanged; the block numbers of each list. The lists themselves are not copied: each
  * has room for a full context and is mostly empty.
  *
- * From another manager's blob, sequences are taken whose K and V lie in unshared unit
- * pairs from the first token on. All other blocks become free, and the index is empty.
+ * From another manager's blob, sequences are taken whose blocks begin where blocks of
+ * this manager do, and are not shared. All other blocks become free, and the index is
+ * empty.
  */
 #include "paged.h"
 
 #include <llmserve/policy/holdings.h>
 #include <llmserve/policy/state.h>
 
-/* Precedes the part that only this plugin reads; the number is the version of this
- * part. */
-static const char own[8] = "paged 5";
+/* Precedes the part that only this plugin reads; the number is the version of this part.
+ */
+static const char own[8] = "paged 6";
 
 struct pool { /* must be equal in both generations */
-  uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows, row_blocks, window;
+  uint32_t units, block_tokens, n_blocks, n_host_blocks, n_slots, n_rows, row_blocks,
+      window;
 };
 
 static struct pool pool_of(const struct paged *m)
 {
-  return (struct pool){m->block_tokens, m->n_blocks,   m->n_host_blocks, m->n_slots,
-                       m->n_rows,       m->row_blocks, m->window.tokens};
+  return (struct pool){m->units,   m->block_tokens, m->n_blocks,   m->n_host_blocks,
+                       m->n_slots, m->n_rows,       m->row_blocks, m->window.tokens};
 }
 
 /* True if another manager can take the sequence: all its blocks are on the device. */
@@ -38,10 +40,10 @@ static struct lls_holdings count_holdings(const struct paged *m)
 {
   struct lls_holdings head = {.bytes = sizeof head,
                               .block_tokens = m->block_tokens,
-                              .device_units = 2 * m->n_blocks};
+                              .device_units = m->units * m->n_blocks};
   for (uint32_t i = 0; i < m->n_slots; i++)
     if (is_whole(&m->sequences[i])) {
-      head.bytes += lls_pol_holding_bytes(held(&m->sequences[i]), 0);
+      head.bytes += lls_pol_holding_bytes(1, held(&m->sequences[i]));
       head.n++;
     }
   return head;
@@ -56,13 +58,11 @@ static void write_holdings(const struct paged *m, const struct lls_holdings *hea
     const struct sequence *s = &m->sequences[i];
     if (!is_whole(s))
       continue;
-    const struct lls_block_entry *k = k_list(m, s->row);
-    struct lls_holding h = {.request = s->request,
-                            .slot = i,
-                            .form = LLS_FORM_KV,
-                            .cached_tokens = s->cached,
-                            .kv_count = held(s)};
-    to = lls_pol_holding_write(to, &h, k, k + m->row_blocks, NULL);
+    struct lls_holding h = {
+        .request = s->request, .slot = i, .cached_tokens = s->cached, .n_lists = 1};
+    struct lls_held_list list = {.form = LLS_FORM_KV, .n_blocks = held(s)};
+    to = lls_pol_holding_write(to, &h);
+    to = lls_pol_holding_write_list(to, &list, list_of(m, s->row));
   }
 }
 
@@ -122,41 +122,43 @@ int paged_export(struct paged *m, struct lls_blob *out)
 
 /* ---- from another manager ---------------------------------------------------------- */
 
-static bool can_hold(const struct paged *m, const struct lls_holding *h)
+static bool can_hold(const struct paged *m, const struct lls_holding *h,
+                     const struct lls_held_list *list)
 {
-  return h->form == LLS_FORM_KV && h->x_count == 0 && h->slot < m->n_slots &&
-         !m->sequences[h->slot].admitted && m->n_rows_free > 0 &&
-         h->kv_count <= m->row_blocks && h->kv_count >= blocks_of(m, h->cached_tokens);
+  return h->slot < m->n_slots && !m->sequences[h->slot].admitted && m->n_rows_free > 0 &&
+         list->n_blocks <= m->row_blocks &&
+         list->n_blocks >= blocks_of(m, h->cached_tokens);
 }
 
 /* Gives a sequence from another manager all of its blocks, or none. */
-static bool claim(struct paged *m, const struct lls_holding *h, const char *units)
+static bool claim(struct paged *m, const struct lls_pol_held *held)
 {
   uint32_t i = 0;
-  for (; i < h->kv_count; i++) {
-    uint32_t block = lls_pol_holding_pair(h, units, i, m->n_blocks);
+  for (; i < held->list.n_blocks; i++) {
+    uint32_t block = lls_pol_held_block(held, i, m->units, m->n_blocks);
     if (block == m->n_blocks || m->index.blocks[block].references > 0)
       break;
     m->index.blocks[block].references = 1;
   }
-  if (i == h->kv_count)
+  if (i == held->list.n_blocks)
     return true;
   while (i-- > 0)
-    m->index.blocks[lls_pol_holding_unit(units, i) / 2].references = 0;
+    m->index.blocks[lls_pol_held_unit(held, i) / m->units].references = 0;
   return false;
 }
 
-static void take_over(struct paged *m, const struct lls_holding *h, const char *units)
+static void take_over(struct paged *m, const struct lls_holding *h,
+                      const struct lls_pol_held *held)
 {
   struct sequence *s = &m->sequences[h->slot];
   *s = (struct sequence){.request = h->request,
                          .admitted = true,
                          .place = ON_DEVICE,
                          .row = paged_take_row(m),
-                         .past = h->kv_count,
+                         .past = held->list.n_blocks,
                          .cached = h->cached_tokens};
-  for (uint32_t i = 0; i < h->kv_count; i++)
-    paged_put(m, s, i, lls_pol_holding_unit(units, i) / 2);
+  for (uint32_t i = 0; i < held->list.n_blocks; i++)
+    paged_put(m, s, i, lls_pol_held_unit(held, i) / m->units);
 }
 
 /* Sets the free stack to all blocks without a holder. */
@@ -175,10 +177,12 @@ static void free_the_others(struct paged *m)
 static int import_holdings(struct paged *m, struct lls_pol_holdings *walk)
 {
   struct lls_holding h;
-  const char *units;
-  while (lls_pol_holdings_next(walk, &h, &units))
-    if (can_hold(m, &h) && claim(m, &h, units))
-      take_over(m, &h, units);
+  struct lls_pol_held lists[LLS_POL_HELD_LISTS];
+  uint32_t n;
+  while (lls_pol_holdings_next(walk, &h, lists, &n))
+    if (lls_pol_holding_is_plain(lists, n) && can_hold(m, &h, &lists[0].list) &&
+        claim(m, &lists[0]))
+      take_over(m, &h, &lists[0]);
   free_the_others(m);
   return walk->torn ? -EINVAL : 0;
 }
@@ -188,7 +192,8 @@ int paged_import(struct paged *m, const struct lls_blob *in)
   const struct lls_host *h = m->host;
   struct pool pool = pool_of(m);
   struct lls_pol_holdings walk;
-  int rc = lls_pol_holdings_open(&walk, in, m->block_tokens, 2 * m->n_blocks);
+  int rc =
+      lls_pol_holdings_open(&walk, in, m->block_tokens, m->units * m->n_blocks, m->units);
   if (rc < 0)
     return h->fail(h->context, rc, "state of another pool");
   size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);

@@ -7,7 +7,8 @@
 struct audit {
   struct lls_pol_report report;
   struct tiered *m;
-  bool on_host; /* the tier being checked */
+  bool on_host;   /* the tier that the audit walks */
+  uint32_t n_met; /* blocks of it */
 };
 
 /* Keeps the first thing that is wrong. */
@@ -27,26 +28,26 @@ static void say(struct audit *a, const char *what, uint32_t number)
   lls_pol_report_end_line(&a->report);
 }
 
-/* Checks that a unit with an owner occurs for the first time. */
-static void meet(struct audit *a, uint32_t unit)
+/* Checks that a block with an owner is taken and occurs for the first time. */
+static void meet(struct audit *a, enum size size, uint32_t unit)
 {
-  bool inside = unit < a->m->tiers[a->on_host].n_units;
-  check(a, inside, "a unit outside the pool", unit);
-  if (!inside)
+  const struct chains *tier = &a->m->tiers[a->on_host];
+  if (!check(a, chains_has(tier, size, unit), "a block that is not taken", unit))
     return;
-  check(a, a->m->marks[unit] == 0, "a unit in two places", unit);
+  check(a, a->m->marks[unit] == 0, "a block in two places", unit);
   a->m->marks[unit] = 1;
+  a->n_met++;
 }
 
 /* Marks an indexed block that a sequence holds. */
 static void meet_known(struct audit *a, uint32_t row, uint32_t i)
 {
   struct tiered *m = a->m;
-  uint32_t b = known_block(m, row, i), v = k_list(m, row)[m->row_blocks + i].block;
-  if (!check(a, b < m->index.n_blocks, "a block outside the pool", b))
+  uint32_t b = known_block(m, row, i);
+  if (!check(a, b < m->index.n_blocks && b * m->index_units == list_of(m, row)[i].block,
+             "a block outside the pool", b))
     return;
   check(a, m->index.blocks[b].parent != LLS_POL_NIL, "not in the index", b);
-  check(a, full_units(m) == 1 || v == m->v_units[b], "another V unit", b);
   m->index.marks[b]++;
 }
 
@@ -54,23 +55,17 @@ static void audit_entry(struct audit *a, const struct sequence *s, uint32_t row,
                         uint32_t i)
 {
   const struct tiered *m = a->m;
-  const struct lls_block_entry *k = &k_list(m, row)[i], *v = k + m->row_blocks;
+  const struct lls_block_entry *e = &list_of(m, row)[i];
   bool narrow = i < int8_blocks(m, s, a->on_host);
-  say(a, narrow ? "  int8" : "  k", k->block);
-  say(a, "  v", v->block);
-  check(a, !narrow || (v->block == k->block + 1 && k->block % 2 == 0), "halves apart", i);
-  if (!a->on_host && i < s->indexed) {
+  say(a, narrow ? "  int8" : "  kv", e->block);
+  if (!a->on_host && i < s->indexed)
     meet_known(a, row, i);
-  } else {
-    meet(a, narrow ? k->block / 2 : k->block);
-    if (!narrow)
-      meet(a, v->block);
-  }
-  check(a, k->first_token == i * m->block_tokens && k->count == m->block_tokens,
+  else
+    meet(a, narrow ? NARROW : WIDE, e->block);
+  check(a, e->first_token == i * m->block_tokens && e->count == m->block_tokens,
         "an entry out of place", i);
   if (!m->journal.open)
-    check(a, (k->form == LLS_FORM_INT8) == narrow && v->form == k->form, "another form",
-          i);
+    check(a, e->form == (narrow ? LLS_FORM_INT8 : LLS_FORM_KV), "another form", i);
 }
 
 static void audit_list(struct audit *a, const struct sequence *s, uint32_t row,
@@ -117,35 +112,49 @@ static void audit_sequence(struct audit *a, uint32_t slot)
     audit_list(a, s, s->to_row, s->held);
 }
 
-static void audit_stack(struct audit *a)
+/* Checks that all blocks that are taken from the tier have an owner. */
+static void audit_slabs(struct audit *a)
 {
-  const struct tier *t = &a->m->tiers[a->on_host];
-  uint32_t n = 0;
-  for (uint32_t unit = t->head; unit != LLS_POL_NIL && n < t->n_units; n++) {
-    say(a, "free", unit);
-    meet(a, unit);
-    unit = unit < t->n_units ? t->next[unit] : LLS_POL_NIL;
-  }
-  check(a, n == t->n_free, "free units miscounted", n);
+  struct chains *tier = &a->m->tiers[a->on_host];
+  uint32_t taken = 0;
+  chains_audit(tier, &a->report);
+  for (uint32_t i = 0; i < tier->n_slabs; i++)
+    taken += (uint32_t)__builtin_popcount(tier->slabs[i].used);
+  check(a, taken == a->n_met, "a block without an owner", taken - a->n_met);
 }
 
-/* Checks the index: its counts of holders, and that its units are in no other list. */
+/* Checks the index: its counts of holders, and that its blocks are in no other list. */
 static void audit_known(struct audit *a)
 {
   struct tiered *m = a->m;
   for (uint32_t b = 0; b < m->index.n_blocks && !failed(a); b++) {
     const struct lls_pol_block *block = &m->index.blocks[b];
     check(a, m->index.marks[b] == block->references, "holders are counted wrong", b);
-    if (block->parent == LLS_POL_NIL)
-      continue;
-    meet(a, b);
-    if (full_units(m) == 2)
-      meet(a, m->v_units[b]);
+    if (block->parent != LLS_POL_NIL)
+      meet(a, m->narrow[false] ? NARROW : WIDE, b * m->index_units);
   }
   if (!failed(a))
     lls_pol_prefixes_audit(&m->index, &a->report);
-  check(a, units_to_be_had(m, false) >= spare_units(m), "the spare unit is taken",
+  check(a, slabs_to_be_had(m, false) >= spare_slabs(m), "the spare slab is taken",
         m->tiers[0].n_free);
+}
+
+/* Checks the holders of slabs: those of the index, and the lists' own blocks. */
+static void audit_idle(struct audit *a)
+{
+  struct tiered *m = a->m;
+  const struct chains *tier = &m->tiers[false];
+  uint32_t idle = 0;
+  for (uint32_t slab = 0; slab < tier->n_slabs && !failed(a); slab++) {
+    uint32_t held = (uint32_t)__builtin_popcount(tier->slabs[slab].used);
+    uint32_t first = slab * tier->slab_units / m->index_units;
+    for (uint32_t b = first; b < first + tier->slab_units / m->index_units; b++)
+      held -=
+          m->index.blocks[b].parent != LLS_POL_NIL && m->index.blocks[b].references == 0;
+    check(a, held == m->holders[slab], "holders of a slab miscounted", slab);
+    idle += tier->slabs[slab].used != 0 && held == 0;
+  }
+  check(a, idle == m->n_idle, "idle slabs miscounted", idle);
 }
 
 /* Checks that each row belongs to one sequence or is on the free stack. */
@@ -193,14 +202,16 @@ int tiered_audit(struct tiered *m, const struct lls_sink *sink)
   memset(m->index.marks, 0, m->index.n_blocks * sizeof *m->index.marks);
   for (int tier = 0; tier < 2; tier++) {
     a.on_host = tier == 1;
-    memset(m->marks, 0, m->tiers[tier].n_units * sizeof *m->marks);
+    a.n_met = 0;
+    memset(m->marks, 0,
+           (size_t)m->tiers[tier].n_slabs * m->tiers[tier].slab_units * sizeof *m->marks);
     for (uint32_t i = 0; i < m->n_slots; i++)
       audit_sequence(&a, i);
-    audit_stack(&a);
     if (!a.on_host)
       audit_known(&a);
-    for (uint32_t i = 0; i < m->tiers[tier].n_units; i++)
-      check(&a, m->marks[i] == 1, "a unit without an owner", i);
+    audit_slabs(&a);
+    if (!a.on_host)
+      audit_idle(&a);
   }
   return a.report.result;
 }

@@ -1,99 +1,147 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ownership of units: the free stacks of both tiers, the blocks of the index, rows, and
- * the lists in them. */
+/* Ownership of blocks: the blocks of both tiers, those of the index, rows, and the lists
+ * in them. */
 #include "tiered.h"
 
-/* Most changes in the journal by one operation, per block and in addition. Room for them
- * is checked before the operation starts. */
-#define CHANGES_PER_BLOCK 40
-#define CHANGES_PER_VERB  32
+/* Most changes in the journal by one operation, per block, per block that leaves the
+ * index, and in addition. Room for them is checked before the operation starts. */
+#define CHANGES_PER_BLOCK    96
+#define CHANGES_PER_EVICTION 40
+#define CHANGES_PER_VERB     64
 
 bool tiered_can_note(const struct tiered *m, uint32_t blocks)
 {
-  return lls_pol_journal_has_room(&m->journal, CHANGES_PER_VERB +
-                                                   (uint64_t)CHANGES_PER_BLOCK * blocks);
+  return lls_pol_journal_has_room(
+      &m->journal, CHANGES_PER_VERB + (uint64_t)CHANGES_PER_BLOCK * blocks +
+                       (uint64_t)CHANGES_PER_EVICTION * m->index.n_reusable);
+}
+
+/* ---- slabs of the device without a holder ------------------------------------------ */
+
+static bool is_idle(const struct tiered *m, uint32_t slab)
+{
+  return m->tiers[false].slabs[slab].used != 0 && m->holders[slab] == 0;
+}
+
+/* Counts a slab that was idle before a change, or not. */
+static void count_idle(struct tiered *m, uint32_t slab, bool before)
+{
+  bool after = is_idle(m, slab);
+  if (before != after)
+    set(m, &m->n_idle, m->n_idle + after - before);
+}
+
+static void add_holder(struct tiered *m, uint32_t unit, uint32_t n)
+{
+  uint32_t slab = unit / m->tiers[false].slab_units;
+  bool before = is_idle(m, slab);
+  set(m, &m->holders[slab], m->holders[slab] + n);
+  count_idle(m, slab, before);
+}
+
+void tiered_hold_known(struct tiered *m, uint32_t b)
+{
+  if (m->index.blocks[b].references == 0)
+    add_holder(m, b * m->index_units, 1);
+  lls_pol_prefixes_hold(&m->index, b);
+}
+
+/* Frees a block of the device that has no holder. */
+static void free_unheld(struct tiered *m, uint32_t unit)
+{
+  uint32_t slab = unit / m->tiers[false].slab_units;
+  bool before = is_idle(m, slab);
+  chains_give_back(&m->tiers[false], unit);
+  count_idle(m, slab, before);
 }
 
 void tiered_free_known(struct tiered *m, uint32_t b)
 {
-  if (full_units(m) == 2)
-    tiered_free_unit(m, false, m->v_units[b]);
-  tiered_free_unit(m, false, b);
+  free_unheld(m, b * m->index_units);
 }
 
-/* Takes a free unit, or one of the reusable block released first. */
-uint32_t tiered_take_unit(struct tiered *m, bool on_host)
+void tiered_let_go_known(struct tiered *m, uint32_t b)
 {
-  struct tier *t = &m->tiers[on_host];
-  if (!on_host && t->n_free == 0 && m->index.n_reusable > 0) {
+  bool last = m->index.blocks[b].references == 1;
+  bool gone = lls_pol_prefixes_let_go(&m->index, b);
+  if (last)
+    add_holder(m, b * m->index_units, UINT32_MAX);
+  if (gone)
+    tiered_free_known(m, b);
+}
+
+/* ---- blocks ------------------------------------------------------------------------ */
+
+/* Evicts the reusable blocks released first until a slab of the device is free. */
+static void make_room(struct tiered *m)
+{
+  while (m->tiers[false].n_free == 0 && m->index.n_reusable > 0) {
     tiered_free_known(m, lls_pol_prefixes_evict(&m->index));
     set(m, &m->n_evicted, m->n_evicted + 1);
   }
-  uint32_t unit = t->head;
-  LLS_POL_CHECK(t->n_free > 0 && unit != LLS_POL_NIL);
-  set(m, &t->head, t->next[unit]);
-  set(m, &t->n_free, t->n_free - 1);
+}
+
+uint32_t tiered_take_block(struct tiered *m, bool on_host, enum size size, uint32_t after)
+{
+  struct chains *tier = &m->tiers[on_host];
+  if (on_host)
+    return chains_take(tier, size, LLS_POL_NIL);
+  bool before = chains_go_on(tier, size, after) && is_idle(m, after / tier->slab_units);
+  if (!chains_go_on(tier, size, after))
+    make_room(m);
+  uint32_t unit = chains_take(tier, size, after), slab = unit / tier->slab_units;
+  set(m, &m->holders[slab], m->holders[slab] + 1);
+  count_idle(m, slab, before);
   return unit;
 }
 
-void tiered_free_unit(struct tiered *m, bool on_host, uint32_t unit)
+void tiered_free_block(struct tiered *m, bool on_host, uint32_t unit)
 {
-  struct tier *t = &m->tiers[on_host];
-  LLS_POL_CHECK(unit < t->n_units && t->n_free < t->n_units);
-  set(m, &t->next[unit], t->head);
-  set(m, &t->head, unit);
-  set(m, &t->n_free, t->n_free + 1);
+  if (on_host) {
+    chains_give_back(&m->tiers[true], unit);
+    return;
+  }
+  add_holder(m, unit, UINT32_MAX);
+  free_unheld(m, unit);
 }
 
-/* Writes entry i of a row's lists. Its first token and count depend on i alone. */
-static void put(struct tiered *m, uint32_t row, uint32_t i, uint32_t k, uint32_t v)
+/* First token and count depend on the place in the row alone. */
+void tiered_put(struct tiered *m, uint32_t row, uint32_t i, uint32_t unit)
 {
-  struct lls_block_entry *list = k_list(m, row);
+  struct lls_block_entry *e = &list_of(m, row)[i];
   LLS_POL_CHECK(i < m->row_blocks);
-  for (uint32_t n = 0; n < 2; n++, list += m->row_blocks) {
-    list[i].first_token = i * m->block_tokens;
-    list[i].count = (uint16_t)m->block_tokens;
-    set(m, &list[i].block, n == 0 ? k : v);
-  }
+  e->first_token = i * m->block_tokens;
+  e->count = (uint16_t)m->block_tokens;
+  set(m, &e->block, unit);
 }
 
 void tiered_put_known(struct tiered *m, uint32_t row, uint32_t i, uint32_t b)
 {
-  if (full_units(m) == 2)
-    put(m, row, i, b, m->v_units[b]);
-  else
-    put(m, row, i, 2 * b, 2 * b + 1);
+  tiered_put(m, row, i, b * m->index_units);
 }
 
 void tiered_take_list(struct tiered *m, const struct sequence *s, uint32_t row,
                       bool on_host, uint32_t begin, uint32_t end)
 {
-  uint32_t int8 = int8_blocks(m, s, on_host);
+  uint32_t int8 = int8_blocks(m, s, on_host), after = LLS_POL_NIL;
   for (uint32_t i = begin; i < end; i++) {
-    uint32_t k = tiered_take_unit(m, on_host);
-    if (i < int8)
-      put(m, row, i, 2 * k, 2 * k + 1);
-    else
-      put(m, row, i, k, tiered_take_unit(m, on_host));
+    after = tiered_take_block(m, on_host, i < int8 ? NARROW : WIDE, after);
+    tiered_put(m, row, i, after);
   }
 }
 
 void tiered_free_list(struct tiered *m, const struct sequence *s, uint32_t row,
                       bool on_host, uint32_t begin, uint32_t end)
 {
-  const struct lls_block_entry *k = k_list(m, row), *v = k + m->row_blocks;
-  uint32_t int8 = int8_blocks(m, s, on_host);
-  for (uint32_t i = end; i-- > begin;) {
-    if (!on_host && i < s->indexed) {
-      if (lls_pol_prefixes_let_go(&m->index, known_block(m, row, i)))
-        tiered_free_known(m, known_block(m, row, i));
-      continue;
-    }
-    if (i >= int8)
-      tiered_free_unit(m, on_host, v[i].block);
-    tiered_free_unit(m, on_host, i < int8 ? k[i].block / 2 : k[i].block);
-  }
+  const struct lls_block_entry *list = list_of(m, row);
+  for (uint32_t i = end; i-- > begin;)
+    if (!on_host && i < s->indexed)
+      tiered_let_go_known(m, known_block(m, row, i));
+    else
+      tiered_free_block(m, on_host, list[i].block);
 }
+
+/* ---- rows -------------------------------------------------------------------------- */
 
 uint32_t tiered_take_row(struct tiered *m)
 {
@@ -124,13 +172,13 @@ void tiered_touch(struct tiered *m, struct sequence *s)
 static void name_row(struct tiered *m, const struct sequence *s, uint32_t row,
                      bool on_host)
 {
-  struct lls_block_entry *k = k_list(m, row), *v = k + m->row_blocks;
+  struct lls_block_entry *list = list_of(m, row);
   uint32_t int8 = int8_blocks(m, s, on_host);
   for (uint32_t i = 0; i < s->held; i++)
-    k[i].form = v[i].form = i < int8 ? LLS_FORM_INT8 : LLS_FORM_KV;
+    list[i].form = i < int8 ? LLS_FORM_INT8 : LLS_FORM_KV;
 }
 
-void tiered_name_elements(struct tiered *m, struct sequence *s)
+void tiered_name_forms(struct tiered *m, struct sequence *s)
 {
   s->touched = false;
   if (s->row != LLS_POL_NIL)

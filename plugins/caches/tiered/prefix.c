@@ -17,12 +17,11 @@ static void take_blocks(struct tiered *m, struct sequence *s, const struct lls_r
   set(m, &s->row, tiered_take_row(m));
   for (uint32_t i = 0; i < n; i++) {
     parent = lls_pol_prefixes_next(&m->index, r, i, parent);
-    lls_pol_prefixes_hold(&m->index, parent);
+    tiered_hold_known(m, parent);
     tiered_put_known(m, s->row, i, parent);
   }
-  /* blocks before the window stay indexed, but are not held */
-  for (uint32_t i = gone; i-- > 0;)
-    lls_pol_prefixes_let_go(&m->index, known_block(m, s->row, i));
+  for (uint32_t i = gone; i-- > 0;) /* before the window: indexed, not held */
+    tiered_let_go_known(m, known_block(m, s->row, i));
   set(m, &s->place, ON_DEVICE);
   set(m, &s->gone, gone);
   set(m, &s->held, n);
@@ -52,46 +51,40 @@ uint32_t tiered_prefix(struct tiered *m, struct sequence *s, const struct lls_re
   return n * m->block_tokens;
 }
 
-static void quantise(struct tiered *m, uint32_t from, uint32_t to)
+/* A full block of the sequence becomes a narrow one, behind the one before it. */
+static void make_int8(struct tiered *m, const struct sequence *s, uint32_t i)
 {
+  struct lls_block_entry *e = list_of(m, s->row) + i;
+  uint32_t after = i > s->gone ? e[-1].block : LLS_POL_NIL, wide = e->block;
+  uint32_t unit = tiered_take_block(m, false, NARROW, after);
   LLS_POL_CHECK(m->pending.n < m->pending.max);
   m->pending.copies[m->pending.n++] = (struct lls_copy){
       .order = LLS_COPY_BEFORE_STEP,
-      .n_slots = (uint16_t)m->block_tokens,
-      .source = from,
-      .target = to,
+      .source_form = LLS_FORM_KV,
       .target_form = LLS_FORM_INT8,
+      .n_slots = (uint16_t)m->block_tokens,
+      .source = wide,
+      .target = unit,
   };
-}
-
-static void make_int8(struct tiered *m, const struct sequence *s, uint32_t i)
-{
-  struct lls_block_entry *k = k_list(m, s->row) + i, *v = k + m->row_blocks;
-  uint32_t unit = tiered_take_unit(m, false), units[] = {k->block, v->block};
-  quantise(m, units[0], 2 * unit);
-  quantise(m, units[1], 2 * unit + 1);
-  k->block = 2 * unit, v->block = 2 * unit + 1;
-  k->form = v->form = LLS_FORM_INT8;
-  tiered_free_unit(m, false, units[0]);
-  tiered_free_unit(m, false, units[1]);
+  e->block = unit;
+  e->form = LLS_FORM_INT8;
+  tiered_free_block(m, false, wide);
   m->host->count(m->host->context, "blocks_quantised", 1);
 }
 
 /* Replaces the i-th block, whose predecessors are indexed, by the equal block of the
- * index if there is one. is_int8: whether the sequence's own block is int8 already. */
+ * index if there is one. */
 static bool go_over(struct tiered *m, const struct sequence *s, const struct lls_key *key,
-                    uint32_t parent, uint32_t i, bool is_int8)
+                    uint32_t parent, uint32_t i)
 {
-  struct lls_block_entry *k = k_list(m, s->row) + i, *v = k + m->row_blocks;
+  struct lls_block_entry *e = list_of(m, s->row) + i;
   uint32_t known = lls_pol_prefixes_find(&m->index, parent, key);
   if (known == LLS_POL_NIL)
     return false;
-  lls_pol_prefixes_hold(&m->index, known);
-  if (!is_int8)
-    tiered_free_unit(m, false, v->block);
-  tiered_free_unit(m, false, is_int8 ? k->block / 2 : k->block);
+  tiered_hold_known(m, known);
+  tiered_free_block(m, false, e->block);
   tiered_put_known(m, s->row, i, known);
-  k->form = v->form = full_units(m) == 1 ? LLS_FORM_INT8 : LLS_FORM_KV;
+  e->form = m->narrow[false] ? LLS_FORM_INT8 : LLS_FORM_KV;
   return true;
 }
 
@@ -99,7 +92,6 @@ static void make_known(struct tiered *m, const struct sequence *s,
                        const struct lls_key *key, uint32_t parent, uint32_t i)
 {
   uint32_t b = known_block(m, s->row, i);
-  m->v_units[b] = k_list(m, s->row)[m->row_blocks + i].block;
   lls_pol_prefixes_own(&m->index, b);
   lls_pol_prefixes_insert(&m->index, b, parent, key);
 }
@@ -125,7 +117,7 @@ void tiered_computed(struct tiered *m, struct sequence *s, const struct lls_requ
                      uint32_t cached)
 {
   uint32_t before = lls_pol_max(int8_blocks(m, s, false), s->gone);
-  bool shared = is_shared(m, s), int8 = m->int8 == LLS_INT8_ALL;
+  bool shared = is_shared(m, s), int8 = m->narrow[false];
   uint32_t first = shared ? s->indexed : before, full = cached / m->block_tokens;
   s->cached = cached;
   for (uint32_t i = first; i < full && (shared || int8); i++) {
@@ -133,7 +125,7 @@ void tiered_computed(struct tiered *m, struct sequence *s, const struct lls_requ
     uint32_t parent = LLS_POL_ROOT;
     if (shared && i > 0)
       parent = known_block(m, s->row, i - 1);
-    bool known = shared && go_over(m, s, key, parent, i, int8 && i < before);
+    bool known = shared && go_over(m, s, key, parent, i);
     if (!known && int8 && i >= before)
       make_int8(m, s, i);
     if (!known && shared)
@@ -141,7 +133,7 @@ void tiered_computed(struct tiered *m, struct sequence *s, const struct lls_requ
     s->indexed += shared;
   }
   trim(m, s);
-  LLS_POL_CHECK(units_to_be_had(m, false) >= spare_units(m)); /* invariant 3 */
+  LLS_POL_CHECK(slabs_to_be_had(m, false) >= spare_slabs(m)); /* invariant 3 */
 }
 
 void tiered_forget(struct tiered *m, const struct sequence *s)
@@ -163,6 +155,6 @@ uint32_t tiered_shared_blocks(const struct tiered *m, const struct sequence *s)
   uint32_t end = lls_pol_min(s->indexed, blocks_there(s));
   if (end <= s->gone)
     return 0;
-  return lls_pol_prefixes_shared(&m->index, k_list(m, s->row), full_units(m) == 1,
-                                 s->gone, end);
+  return lls_pol_prefixes_shared(&m->index, list_of(m, s->row), m->index_units, s->gone,
+                                 end);
 }

@@ -24,7 +24,7 @@ uint32_t tiered_units_needed(const struct tiered *m, const struct sequence *s,
 {
   uint32_t gone = gone_of(m, s, r), held = s->held - s->gone;
   uint32_t peak = lls_pol_window_peak(&m->window, r, s->cached, gone, tokens);
-  return peak > held ? 2 * (peak - held) : 0;
+  return peak > held ? m->units[WIDE] * (peak - held) : 0;
 }
 
 /* Moves all blocks of the sequence to the other tier, by copies before the step. */
@@ -57,13 +57,13 @@ int tiered_reserve(struct tiered *m, struct sequence *s, const struct lls_reques
   uint64_t length =
       (uint64_t)s->cached + lls_pol_window_reserved(&m->window, r, s->cached, tokens);
   uint32_t wanted = lls_pol_max(blocks_of(m, length), past);
-  uint32_t usable = m->tiers[false].n_units - spare_units(m), more = 2 * (wanted - past);
+  uint32_t usable = m->tiers[false].n_slabs - spare_slabs(m), more = wanted - past;
   bool back = s->place == ON_HOST;
-  uint32_t kept = s->place == NOWHERE ? 0 : units_of(m, s, false, s->held);
+  uint32_t kept = s->place == NOWHERE ? 0 : slabs_for(m, s, false, s->held);
   if (wanted > m->row_blocks || kept + more > usable)
     return LLS_RESERVE_NEVER;
   uint32_t taken = more + (back ? kept : 0);
-  if (s->transfer != 0 || taken > free_units_of(m, false))
+  if (s->transfer != 0 || taken > free_slabs_of(m, false))
     return LLS_RESERVE_LATER;
   if (taken == 0 && s->place == ON_DEVICE)
     return LLS_RESERVE_OK;
@@ -77,7 +77,7 @@ int tiered_reserve(struct tiered *m, struct sequence *s, const struct lls_reques
   if (s->row == LLS_POL_NIL)
     begin_list(m, s, gone);
   tiered_take_list(m, s, s->row, false, s->held, wanted);
-  LLS_POL_CHECK(units_to_be_had(m, false) >= spare_units(m)); /* invariant 3 */
+  LLS_POL_CHECK(slabs_to_be_had(m, false) >= spare_slabs(m)); /* invariant 3 */
   set(m, &s->held, wanted);
   tiered_touch(m, s);
   return LLS_RESERVE_OK;
@@ -131,7 +131,7 @@ int tiered_swap_out(struct tiered *m, struct sequence *s)
     tiered_drop(m, s);
     return 0;
   }
-  if (units_of(m, s, true, n) > free_units_of(m, true) || m->n_rows_free == 0 ||
+  if (slabs_for(m, s, true, n) > free_slabs_of(m, true) || m->n_rows_free == 0 ||
       !tiered_copies_have_room(m, n - s->gone) || !tiered_can_note(m, s->held - s->gone))
     return -ENOSPC;
   tiered_free_list(m, s, s->row, false, n, s->held);

@@ -8,13 +8,13 @@
 
 #include <llmserve/policy/state.h>
 
-#define STATE_VERSION 3
+#define STATE_VERSION 4
 
 struct head {
-  uint32_t block_tokens, device_units, host_units, n_slots, n_rows, row_blocks, int8,
-      window;
+  uint32_t block_tokens, device_slabs, host_slabs, n_slots, n_rows, row_blocks, window;
+  uint32_t wide_units, narrow_units, index_units;
   /* the members below change while serving */
-  uint32_t device_head, device_free, host_head, host_free, row_head, n_rows_free;
+  uint32_t n_idle, row_head, n_rows_free;
   uint32_t n_moving, last_transfer, n_pending;
 };
 
@@ -22,17 +22,16 @@ static struct head head_of(const struct tiered *m)
 {
   return (struct head){
       .block_tokens = m->block_tokens,
-      .device_units = m->tiers[0].n_units,
-      .host_units = m->tiers[1].n_units,
+      .device_slabs = m->tiers[0].n_slabs,
+      .host_slabs = m->tiers[1].n_slabs,
       .n_slots = m->n_slots,
       .n_rows = m->n_rows,
       .row_blocks = m->row_blocks,
-      .int8 = m->int8,
       .window = m->window.tokens,
-      .device_head = m->tiers[0].head,
-      .device_free = m->tiers[0].n_free,
-      .host_head = m->tiers[1].head,
-      .host_free = m->tiers[1].n_free,
+      .wide_units = m->units[WIDE],
+      .narrow_units = m->units[NARROW],
+      .index_units = m->index_units,
+      .n_idle = m->n_idle,
       .row_head = m->row_head,
       .n_rows_free = m->n_rows_free,
       .n_moving = m->n_moving,
@@ -49,11 +48,10 @@ static int pass_head(struct tiered *m, struct lls_pol_state_walk *w)
   if (!lls_pol_state_is_read(w))
     return 0;
   if (lls_pol_state_is_torn(w) ||
-      memcmp(&head, &mine, offsetof(struct head, device_head)) != 0 ||
+      memcmp(&head, &mine, offsetof(struct head, n_idle)) != 0 ||
       head.n_pending > m->pending.max || head.n_moving > m->n_slots)
     return m->host->fail(m->host->context, -ENOTSUP, "state of another pool");
-  m->tiers[0].head = head.device_head, m->tiers[0].n_free = head.device_free;
-  m->tiers[1].head = head.host_head, m->tiers[1].n_free = head.host_free;
+  m->n_idle = head.n_idle;
   m->row_head = head.row_head, m->n_rows_free = head.n_rows_free;
   m->n_moving = head.n_moving, m->last_transfer = head.last_transfer;
   m->pending.n = head.n_pending;
@@ -63,9 +61,9 @@ static int pass_head(struct tiered *m, struct lls_pol_state_walk *w)
 static void pass_arrays(struct tiered *m, struct lls_pol_state_walk *w)
 {
   for (uint32_t i = 0; i < 2; i++)
-    lls_pol_state_pass(w, m->tiers[i].next, m->tiers[i].n_units * sizeof(uint32_t));
+    chains_pass(&m->tiers[i], w);
   lls_pol_prefixes_pass(&m->index, w);
-  lls_pol_state_pass(w, m->v_units, m->tiers[0].n_units * sizeof *m->v_units);
+  lls_pol_state_pass(w, m->holders, m->tiers[0].n_slabs * sizeof *m->holders);
   lls_pol_state_pass(w, m->row_next, m->n_rows * sizeof(uint32_t));
   lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
   lls_pol_state_pass(w, m->moving, m->n_slots * sizeof(uint32_t));
@@ -87,9 +85,9 @@ static int pass_lists(struct tiered *m, struct lls_pol_state_walk *w)
     const uint32_t rows[] = {s->row, s->to_row};
     if (!sound(m, s))
       return -EINVAL;
-    for (uint32_t n = 0; n < 4; n++)
-      if (rows[n / 2] != LLS_POL_NIL)
-        lls_pol_state_pass(w, k_list(m, rows[n / 2]) + n % 2 * m->row_blocks,
+    for (uint32_t n = 0; n < 2; n++)
+      if (rows[n] != LLS_POL_NIL)
+        lls_pol_state_pass(w, list_of(m, rows[n]),
                            s->held * sizeof(struct lls_block_entry));
   }
   return 0;

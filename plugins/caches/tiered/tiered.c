@@ -28,54 +28,60 @@ static struct sequence *sequence_of(struct tiered *m, const struct lls_request *
 
 /* ---- life -------------------------------------------------------------------------- */
 
-/* Returns the geometry's int8, or 0 from an older core whose struct ends before this
- * member. */
-static uint32_t int8_of(const struct lls_cache_geometry *g)
+/* Which full blocks are to be narrow, and how many units each block takes. */
+static void size_blocks(struct tiered *m, const struct lls_cache_geometry *g)
 {
-  return g->size >= offsetof(struct lls_cache_geometry, int8) + sizeof g->int8
-             ? g->int8
-             : LLS_INT8_OFF;
+  const struct lls_group *group = m->host->engine->groups[0];
+  const struct lls_group_form *narrow = lls_group_form_of(group, LLS_FORM_INT8);
+  m->narrow[false] = g->device_form == LLS_FORM_INT8 && narrow != NULL;
+  m->narrow[true] = g->host_form == LLS_FORM_INT8 && narrow != NULL;
+  m->units[WIDE] = group->forms[0].block_units;
+  m->units[NARROW] = m->narrow[true] ? narrow->block_units : 0;
+  m->index_units = m->units[m->narrow[false] ? NARROW : WIDE];
 }
 
 static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
 {
   const struct lls_engine_caps *e = m->host->engine;
+  uint32_t least = m->units[NARROW] > 0 ? m->units[NARROW] : m->units[WIDE];
+  uint32_t blocks = g->device_units / m->index_units, on_host = g->host_units / least;
   m->block_tokens = g->block_tokens;
   m->unit_bytes = g->unit_bytes;
-  m->int8 = int8_of(g);
-  m->tiers[0].n_units = g->device_units;
-  m->tiers[1].n_units = g->host_units;
   m->n_slots = e->max_requests;
   m->index.journal = &m->journal;
   m->index.block_tokens = m->block_tokens;
-  m->index.n_blocks = g->device_units;
+  m->index.n_blocks = blocks;
   m->window = lls_pol_window_of(e, g->block_tokens);
   m->index.orphans = m->window.tokens > 0;
   m->row_blocks = blocks_of(m, e->max_context);
   if (m->window.tokens == 0)
-    m->row_blocks = lls_pol_min(m->row_blocks, g->device_units);
-  size_t row_bytes = (size_t)2 * m->row_blocks * sizeof *m->entries;
+    m->row_blocks = lls_pol_min(m->row_blocks, blocks);
+  size_t row_bytes = m->row_blocks * sizeof *m->entries;
   uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
-  uint64_t units = (uint64_t)g->device_units + g->host_units;
+  uint64_t all = (uint64_t)blocks + on_host;
   m->n_rows = lls_pol_min(
-      lls_pol_min(2 * m->n_slots, (uint32_t)(units < UINT32_MAX ? units : UINT32_MAX)),
+      lls_pol_min(2 * m->n_slots, (uint32_t)(all < UINT32_MAX ? all : UINT32_MAX)),
       lls_pol_max(affordable, 2 * e->max_sequences));
-  m->pending.max = g->device_units; /* all may be handed over here in one step */
-  m->now.max = m->pending.max + 4 * (g->host_units + e->max_sequences);
-  uint64_t changes = 64 * (units + e->max_sequences);
+  m->pending.max = blocks; /* all may be handed over here in one step */
+  m->now.max = m->pending.max + 2 * (on_host + e->max_sequences);
+  uint64_t changes = 256 * (all + e->max_sequences);
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
 }
 
-static bool allocate(struct tiered *m)
+static bool allocate(struct tiered *m, const struct lls_cache_geometry *g)
 {
-  const struct tier *t = m->tiers;
-  uint32_t most = lls_pol_max(t[0].n_units, t[1].n_units);
-  m->tiers[0].next = calloc(t[0].n_units, sizeof *t[0].next);
-  m->tiers[1].next = calloc(t[1].n_units + 1, sizeof *t[1].next);
-  m->v_units = calloc(t[0].n_units, sizeof *m->v_units);
+  const uint32_t wide[] = {m->units[WIDE], 0};
+  uint32_t most = lls_pol_max(g->device_units, g->host_units);
+  if (chains_init(&m->tiers[0], &m->journal, g->device_units,
+                  m->narrow[false] ? m->units : wide, true) < 0 ||
+      chains_init(&m->tiers[1], &m->journal, g->host_units,
+                  m->narrow[true] ? m->units : wide, false) < 0)
+    return false;
+  m->holders = calloc(m->tiers[0].n_slabs + (size_t)1, sizeof *m->holders);
   m->row_next = calloc(m->n_rows, sizeof *m->row_next);
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
-  m->entries = calloc((size_t)m->n_rows * 2 * m->row_blocks, sizeof *m->entries);
+  m->entries = calloc((size_t)m->n_rows * m->row_blocks, sizeof *m->entries);
+  m->lists = calloc(m->n_slots, sizeof *m->lists);
   m->marks = calloc(most, sizeof *m->marks);
   m->row_marks = calloc(m->n_rows, sizeof *m->row_marks);
   m->touched = calloc(m->n_slots, sizeof *m->touched);
@@ -83,18 +89,18 @@ static bool allocate(struct tiered *m)
   m->pending.copies = calloc(m->pending.max, sizeof *m->pending.copies);
   m->now.copies = calloc(m->now.max, sizeof *m->now.copies);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
-  return lls_pol_prefixes_init(&m->index) == 0 && t[0].next && t[1].next && m->v_units &&
-         m->row_next && m->sequences && m->entries && m->marks && m->row_marks &&
+  return lls_pol_prefixes_init(&m->index) == 0 && m->holders && m->row_next &&
+         m->sequences && m->entries && m->lists && m->marks && m->row_marks &&
          m->touched && m->moving && m->pending.copies && m->now.copies &&
          m->journal.changes;
 }
 
 static void make_empty(struct tiered *m)
 {
-  for (uint32_t i = 0; i < 2; i++) {
-    lls_pol_chain_stack(&m->tiers[i].head, m->tiers[i].next, m->tiers[i].n_units);
-    m->tiers[i].n_free = m->tiers[i].n_units;
-  }
+  for (uint32_t i = 0; i < 2; i++)
+    chains_make_empty(&m->tiers[i]);
+  memset(m->holders, 0, m->tiers[0].n_slabs * sizeof *m->holders);
+  m->n_idle = 0;
   lls_pol_prefixes_make_empty(&m->index);
   lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
   m->n_rows_free = m->n_rows;
@@ -106,13 +112,14 @@ static void make_empty(struct tiered *m)
 static void destroy(void *self)
 {
   struct tiered *m = self;
-  free(m->tiers[0].next);
-  free(m->tiers[1].next);
-  free(m->v_units);
+  chains_free(&m->tiers[0]);
+  chains_free(&m->tiers[1]);
+  free(m->holders);
   lls_pol_prefixes_free(&m->index);
   free(m->row_next);
   free(m->sequences);
   free(m->entries);
+  free(m->lists);
   free(m->marks);
   free(m->row_marks);
   free(m->touched);
@@ -126,20 +133,23 @@ static void destroy(void *self)
 static int create(const struct lls_host *host, const void *params,
                   const struct lls_cache_geometry *g, void **self)
 {
-  uint32_t least = int8_of(g) == LLS_INT8_ALL ? 3 : 2;
-  if (g->device_units < least || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
-    return host->fail(
-        host->context, -EINVAL,
-        "a pool of %u units of %u tokens: a sequence needs %u units of 1 to "
-        "65535 tokens",
-        g->device_units, g->block_tokens, least);
   struct tiered *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
   m->host = host;
   m->params = *(const struct params *)params;
+  size_blocks(m, g);
+  uint32_t least = m->units[WIDE] * (1 + spare_slabs(m));
+  if (g->device_units < least || g->block_tokens == 0 || g->block_tokens > UINT16_MAX) {
+    free(m);
+    return host->fail(
+        host->context, -EINVAL,
+        "a pool of %u units, blocks of %u tokens: a sequence needs %u units, "
+        "and blocks of 1 to 65535 tokens",
+        g->device_units, g->block_tokens, least);
+  }
   size_up(m, g);
-  if (!allocate(m)) {
+  if (!allocate(m, g)) {
     destroy(m);
     return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
                       g->device_units + g->host_units);
@@ -166,7 +176,8 @@ static int admit(void *self, const struct lls_request *r)
 
 /* KEEP_PREFIX: blocks in the index stay there for other requests until their memory is
  * needed. Host blocks are never kept: they are in no index. */
-static void release(void *self, const struct lls_request *r, uint32_t flags)
+static void release(void *self, const struct lls_request *r,
+                    const struct lls_release *how)
 {
   struct tiered *m = self;
   struct sequence *s = sequence_of(m, r);
@@ -174,7 +185,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
     return;
   const struct sequence before = *s;
   tiered_drop(m, s);
-  if (!(flags & LLS_KEEP_PREFIX))
+  if (!(how->flags & LLS_KEEP_PREFIX))
     tiered_forget(m, &before);
   s->admitted = false;
 }
@@ -211,7 +222,7 @@ static int commit(void *self)
   if (rc < 0)
     return rc;
   while (m->n_touched > 0)
-    tiered_name_elements(m, &m->sequences[m->touched[--m->n_touched]]);
+    tiered_name_forms(m, &m->sequences[m->touched[--m->n_touched]]);
   tiered_list_transfers(m);
   lls_pol_count_copies(m->host, m->now.copies, m->now.n);
   lls_pol_count(m->host, "blocks_evicted", m->n_evicted);
@@ -219,11 +230,15 @@ static int commit(void *self)
   return 0;
 }
 
-static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+static int prefix(void *self, const struct lls_request *r, bool take,
+                  struct lls_prefix *out)
 {
   struct tiered *m = self;
   struct sequence *s = sequence_of(m, r);
-  return s == NULL || (take && !m->journal.open) ? 0 : tiered_prefix(m, s, r, take);
+  if (s == NULL || (take && !m->journal.open))
+    return -EINVAL;
+  out->tokens = tiered_prefix(m, s, r, take);
+  return 0;
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -252,7 +267,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
     tiered_drop(m, s);
     return 0;
   case LLS_PREEMPT_SWAP:
-    return m->tiers[1].n_units > 0 ? tiered_swap_out(m, s) : -ENOTSUP;
+    return m->tiers[1].n_slabs > 0 ? tiered_swap_out(m, s) : -ENOTSUP;
   case LLS_PREEMPT_DEFER:
     return 0;
   default:
@@ -267,7 +282,7 @@ static int start(void *self, const struct lls_request *r, bool to_host,
   struct sequence *s = sequence_of(m, r);
   if (s == NULL || !m->journal.open)
     return -EINVAL;
-  if (m->tiers[1].n_units == 0)
+  if (m->tiers[1].n_slabs == 0)
     return -ENOTSUP;
   int rc = tiered_start(m, s, to_host);
   *transfer = s->transfer;
@@ -306,7 +321,8 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
     return -ENOTSUP;
   bool on_host = tier == LLS_TIER_HOST;
   uint32_t n_free = free_units_of(m, on_host);
-  out->total_units = m->tiers[on_host].n_units - (on_host ? 0 : spare_units(m));
+  uint32_t slabs = m->tiers[on_host].n_slabs - (on_host ? 0 : spare_slabs(m));
+  out->total_units = slabs * m->tiers[on_host].slab_units;
   out->free_units = n_free;
   out->reserved_units = !on_host && m->journal.open && m->free_at_begin > n_free
                             ? m->free_at_begin - n_free
@@ -352,7 +368,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
       .residency = residency_of(s),
       .form = s->place == NOWHERE ? LLS_FORM_NONE : LLS_FORM_KV,
       .device_units = on_device,
-      .owned_units = on_device - full_units(m) * shared,
+      .owned_units = on_device - m->index_units * shared,
       .host_units = on_host,
       .cached_tokens = s->cached,
       .shared_tokens = shared * m->block_tokens,
@@ -368,13 +384,9 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   const struct sequence *s = sequence_of(m, r);
   if (s == NULL || s->place != ON_DEVICE)
     return -EINVAL;
-  *out = (struct lls_block_table){
-      .form = LLS_FORM_KV,
-      .k_count = s->held - s->gone,
-      .v_count = s->held - s->gone,
-      .k = k_list(m, s->row) + s->gone,
-      .v = k_list(m, s->row) + m->row_blocks + s->gone,
-  };
+  m->lists[r->slot] = (struct lls_group_list){.entries = list_of(m, s->row) + s->gone,
+                                              .n_entries = s->held - s->gone};
+  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[r->slot]};
   return 0;
 }
 
@@ -389,7 +401,7 @@ static uint32_t preempt_modes(void *self)
 {
   const struct tiered *m = self;
   uint32_t modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
-  return m->tiers[1].n_units > 0 ? modes | 1u << LLS_PREEMPT_SWAP : modes;
+  return m->tiers[1].n_slabs > 0 ? modes | 1u << LLS_PREEMPT_SWAP : modes;
 }
 
 static void stats(void *self, const struct lls_sink *sink)
@@ -406,11 +418,11 @@ static void stats(void *self, const struct lls_sink *sink)
     const char *name;
     double value;
   } numbers[] = {
-      {"units", m->tiers[0].n_units},
-      {"units_free", m->tiers[0].n_free},
-      {"units_reusable", full_units(m) * m->index.n_reusable},
-      {"host_units", m->tiers[1].n_units},
-      {"host_units_free", m->tiers[1].n_free},
+      {"units", m->tiers[0].n_slabs * m->tiers[0].slab_units},
+      {"units_free", chains_free_units(&m->tiers[0])},
+      {"units_reusable", m->index_units * m->index.n_reusable},
+      {"host_units", m->tiers[1].n_slabs * m->tiers[1].slab_units},
+      {"host_units_free", chains_free_units(&m->tiers[1])},
       {"int8_blocks", int8},
       {"moving", m->n_moving},
   };
@@ -455,9 +467,16 @@ static const struct lls_param parameters[] = {
                    .flags = LLS_PARAM_RELOADABLE),
 };
 
+static const struct lls_cache_caps caps = {
+    .size = sizeof caps,
+    .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW,
+    .forms = 1u << LLS_FORM_KV | 1u << LLS_FORM_INT8,
+};
+
 static const struct lls_cache_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
+    .caps = &caps,
     .create = create,
     .destroy = destroy,
     .capacity = capacity,
@@ -484,8 +503,6 @@ static const struct lls_cache_vtable vtable = {
     .reconfigure = reconfigure,
     .export_state = export_state,
     .import_state = import_state,
-    .gives_back = true,
-    .makes_int8 = true,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

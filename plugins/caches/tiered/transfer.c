@@ -15,7 +15,7 @@
 
 bool tiered_copies_have_room(const struct tiered *m, uint32_t blocks)
 {
-  return m->now.n + UINT64_C(2) * blocks <= m->now.max;
+  return m->now.n + (uint64_t)blocks <= m->now.max;
 }
 
 static uint32_t used_slots(const struct tiered *m, const struct sequence *s, uint32_t i)
@@ -26,22 +26,21 @@ static uint32_t used_slots(const struct tiered *m, const struct sequence *s, uin
 void tiered_copy_blocks(struct tiered *m, const struct sequence *s, uint32_t to_row,
                         bool to_host, uint32_t begin, uint32_t end, uint32_t transfer)
 {
-  const struct lls_block_entry *from = k_list(m, s->row), *to = k_list(m, to_row);
+  const struct lls_block_entry *from = list_of(m, s->row), *to = list_of(m, to_row);
   uint32_t n = m->now.n;
   LLS_POL_CHECK(end <= s->held && tiered_copies_have_room(m, end - begin));
-  for (uint32_t list = 0; list < 2; list++, from += m->row_blocks, to += m->row_blocks)
-    for (uint32_t i = begin; i < end; i++)
-      m->now.copies[n++] = (struct lls_copy){
-          .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
-          .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
-          .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
-          .n_slots = (uint16_t)used_slots(m, s, i),
-          .source = from[i].block,
-          .target = to[i].block,
-          .source_form = i < int8_blocks(m, s, !to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
-          .target_form = i < int8_blocks(m, s, to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
-          .transfer = transfer,
-      };
+  for (uint32_t i = begin; i < end; i++)
+    m->now.copies[n++] = (struct lls_copy){
+        .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
+        .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
+        .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
+        .source_form = i < int8_blocks(m, s, !to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
+        .target_form = i < int8_blocks(m, s, to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
+        .n_slots = (uint16_t)used_slots(m, s, i),
+        .source = from[i].block,
+        .target = to[i].block,
+        .transfer = transfer,
+    };
   set(m, &m->now.n, n);
 }
 
@@ -52,7 +51,7 @@ int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
     return -EBUSY;
   if (s->place != (to_host ? ON_DEVICE : ON_HOST) || n == 0)
     return -EINVAL;
-  if (units_of(m, s, to_host, n) > free_units_of(m, to_host) || m->n_rows_free == 0 ||
+  if (slabs_for(m, s, to_host, n) > free_slabs_of(m, to_host) || m->n_rows_free == 0 ||
       !tiered_can_note(m, s->held - s->gone))
     return -ENOSPC;
   tiered_free_list(m, s, s->row, !to_host, n, s->held);
@@ -94,7 +93,7 @@ static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
   uint32_t end = s->left, begin = end;
   while (*left > 0 && begin > s->gone && tiered_copies_have_room(m, end + 1 - begin)) {
     begin--;
-    uint32_t units = begin < int8_blocks(m, s, to_host) ? 1 : 2;
+    uint32_t units = m->units[begin < int8_blocks(m, s, to_host) ? NARROW : WIDE];
     *left -= *left < units ? *left : units;
   }
   tiered_copy_blocks(m, s, s->to_row, to_host, begin, end, s->transfer);
