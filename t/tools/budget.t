@@ -45,6 +45,10 @@ for my $speed (1, 3) {
 is $status, 1, 'a new file may take 5 s';
 like $out, qr{^t/long: over}m, '  and no more';
 unlike $out, qr{^t/(?:new|d):}m, '  and a short one may grow by as much';
+my $once = write_file('once', "t/a 10\nt/b 45\nt/c 30\nt/d 0.1\n");
+is((budget('over', 'plain', $once))[0], "t/b\n", 'the names of what is over it, to run again');
+is((budget('check', 'plain', $once, write_file('again', "t/b 21\n")))[1], 0, '  and of two measurements the least counts');
+is((budget('check', 'plain', $once, write_file('again', "t/b 44\n")))[1], 1, '  which may be over it as well');
 is((budget('keep', 'sanitizers', $usual))[1], 0, 'sanitizers have a budget of their own');
 like qx(cat '$folder/budget.txt'), qr/^t\/c 30\.0 30\.0$/m, '  in the same line';
 done_testing;
