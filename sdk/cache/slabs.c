@@ -228,6 +228,8 @@ uint32_t lls_pol_slabs_number(const struct lls_pol_slabs *s, uint32_t unit)
 {
   uint32_t x = unit / s->slab_units;
   LLS_POL_CHECK(x < s->n_slabs && s->slabs[x].kind < s->n_classes);
+  if (s->blocks_per_slab == 1) /* one class: asked for often, by every info */
+    return x;
   return x * s->blocks_per_slab +
          unit % s->slab_units / s->classes[s->slabs[x].kind].block_units;
 }
@@ -311,6 +313,16 @@ uint32_t lls_pol_slabs_holders(const struct lls_pol_slabs *s, uint32_t unit)
   return s->holders[lls_pol_slabs_number(s, unit)];
 }
 
+bool lls_pol_slabs_is_taken(const struct lls_pol_slabs *s, uint32_t unit)
+{
+  uint32_t x = unit / s->slab_units, at = unit % s->slab_units;
+  if (x >= s->n_slabs || s->slabs[x].kind >= s->n_classes)
+    return false;
+  const struct lls_pol_slab_class *c = &s->classes[s->slabs[x].kind];
+  return at % c->block_units == 0 && at / c->block_units < c->per_slab &&
+         lls_pol_slabs_holders(s, unit) != LLS_POL_NIL;
+}
+
 /* ---- questions -------------------------------------------------------------------- */
 
 /* Slabs that so many blocks of the class fill, the last one perhaps in part. */
@@ -324,6 +336,14 @@ bool lls_pol_slabs_fits(const struct lls_pol_slabs *s, const uint32_t *blocks)
   uint64_t slabs = 0;
   for (uint32_t i = 0; i < s->n_classes; i++)
     slabs += slabs_for(&s->classes[i], (uint64_t)s->classes[i].n_held + blocks[i]);
+  return slabs <= s->n_slabs;
+}
+
+bool lls_pol_slabs_fits_alone(const struct lls_pol_slabs *s, const uint32_t *blocks)
+{
+  uint64_t slabs = 0;
+  for (uint32_t i = 0; i < s->n_classes; i++)
+    slabs += slabs_for(&s->classes[i], blocks[i]);
   return slabs <= s->n_slabs;
 }
 
@@ -371,8 +391,14 @@ bool lls_pol_slabs_claim(struct lls_pol_slabs *s, uint32_t kind, uint32_t unit)
   return true;
 }
 
-/* Counts a slab's blocks and stacks the free ones, the first on top. */
-static void settle_slab(struct lls_pol_slabs *s, uint32_t x)
+void lls_pol_slabs_unclaim(struct lls_pol_slabs *s, uint32_t unit)
+{
+  s->holders[lls_pol_slabs_number(s, unit)] = LLS_POL_NIL;
+}
+
+/* Counts a slab's blocks and stacks the free ones, the first on top. False: all blocks
+ * are free. */
+static bool settle_slab(struct lls_pol_slabs *s, uint32_t x)
 {
   struct lls_pol_slab *slab = &s->slabs[x];
   struct lls_pol_slab_class *c = &s->classes[slab->kind];
@@ -388,10 +414,13 @@ static void settle_slab(struct lls_pol_slabs *s, uint32_t x)
       slab->n_used++;
       slab->n_held += s->holders[first + i] > 0;
     }
+  if (slab->n_used == 0)
+    return false;
   c->n_slabs++;
   c->n_used += slab->n_used;
   c->n_held += slab->n_held;
   list(s, x);
+  return true;
 }
 
 void lls_pol_slabs_settle(struct lls_pol_slabs *s)
@@ -405,10 +434,8 @@ void lls_pol_slabs_settle(struct lls_pol_slabs *s)
   lls_pol_slabs_begin(s);
   for (uint32_t x = s->n_slabs; x-- > 0;) {
     struct lls_pol_slab *slab = &s->slabs[x];
-    if (slab->kind != LLS_POL_NIL) {
-      settle_slab(s, x);
+    if (slab->kind != LLS_POL_NIL && settle_slab(s, x))
       continue;
-    }
     *slab = (struct lls_pol_slab){
         .kind = LLS_POL_NIL, .first_free = LLS_POL_NIL, .next = s->free_slab};
     s->free_slab = x;

@@ -55,7 +55,7 @@ uint32_t lls_pol_tree_block(const struct lls_pol_tree *t, uint32_t node, uint32_
 
 static bool reads_all(const struct lls_pol_tree *t, uint32_t group)
 {
-  return t->groups[group].reads == LLS_POL_READS_ALL;
+  return t->groups[group]->kind == LLS_GROUP_FULL;
 }
 
 /* Returns true if the node has a block of the group in one of these tiers. */
@@ -213,6 +213,7 @@ static bool drop(void *context, uint32_t unit)
   uint64_t changes = (uint64_t)LEAVE_CHANGES * t->n_groups * t->n_tiers;
   if (!lls_pol_journal_has_room(t->journal, changes) || !may_leave(t, at->number, place))
     return false;
+  set(t, &t->n_dropped, t->n_dropped + 1);
   leave(t, at->number, place);
   return true;
 }
@@ -286,7 +287,7 @@ void lls_pol_tree_make_empty(struct lls_pol_tree *t)
       at->kept[kind] = (struct lls_pol_kept){LLS_POL_NIL, LLS_POL_NIL, 0};
   }
   t->free_node = t->n_nodes > 0 ? 0 : LLS_POL_NIL;
-  t->n_used = t->clock = 0;
+  t->n_used = t->clock = t->n_dropped = 0;
 }
 
 void lls_pol_tree_pass(struct lls_pol_tree *t, struct lls_pol_state_walk *w)
@@ -391,18 +392,9 @@ uint32_t lls_pol_tree_put(struct lls_pol_tree *t, const struct lls_key *keys, ui
 
 uint32_t lls_pol_tree_begin(const struct lls_pol_tree *t, uint32_t group, uint32_t n)
 {
-  const struct lls_pol_tree_group *g = &t->groups[group];
-  uint32_t tokens = n * t->block_tokens;
-  switch (g->reads) {
-  case LLS_POL_READS_WINDOW:
-    return tokens < g->window ? 0 : (tokens + 1 - g->window) / t->block_tokens;
-  case LLS_POL_READS_CHUNK:
-    return (tokens - tokens % g->window) / t->block_tokens;
-  case LLS_POL_READS_STATE:
+  if (t->groups[group]->kind == LLS_GROUP_STATE)
     return n > 0 ? n - 1 : 0;
-  default:
-    return 0;
-  }
+  return lls_group_begin(t->groups[group], n * t->block_tokens) / t->block_tokens;
 }
 
 /* Counts, for each group, the consecutive blocks that end with this node's. */

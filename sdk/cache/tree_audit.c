@@ -36,23 +36,12 @@ static bool audit_nodes(struct lls_pol_tree *t, struct lls_pol_report *a)
                               "free nodes are counted wrong", n_free);
 }
 
-/* Is it the first unit of a block that is taken? */
-static bool is_taken(const struct lls_pol_slabs *s, uint32_t unit)
-{
-  uint32_t x = unit / s->slab_units, at = unit % s->slab_units;
-  if (x >= s->n_slabs || s->slabs[x].kind >= s->n_classes)
-    return false;
-  const struct lls_pol_slab_class *c = &s->classes[s->slabs[x].kind];
-  return at % c->block_units == 0 && at / c->block_units < c->per_slab &&
-         lls_pol_slabs_holders(s, unit) != LLS_POL_NIL;
-}
-
 static void audit_place(struct lls_pol_tree *t, struct lls_pol_report *a, uint32_t place)
 {
   const struct lls_pol_tree_tier *at = &t->tiers[place % t->n_tiers];
   uint32_t unit = t->places[place].unit, group = place / t->n_tiers % t->n_groups;
-  if (!lls_pol_report_check(a, is_taken(at->slabs, unit), "no such block in the tree",
-                            unit))
+  if (!lls_pol_report_check(a, lls_pol_slabs_is_taken(at->slabs, unit),
+                            "no such block in the tree", unit))
     return;
   lls_pol_report_say(a, "; group %" PRIu32 " tier %" PRIu32 " unit %" PRIu32, group,
                      at->number, unit);
@@ -104,7 +93,7 @@ static void audit_order(struct lls_pol_tree *t, struct lls_pol_report *a, uint32
 {
   uint32_t group = place / t->n_tiers % t->n_groups;
   uint32_t parent = t->nodes[place / t->n_tiers / t->n_groups].parent;
-  if (tier != LLS_TIER_DEVICE || t->groups[group].reads != LLS_POL_READS_ALL ||
+  if (tier != LLS_TIER_DEVICE || t->groups[group]->kind != LLS_GROUP_FULL ||
       parent == LLS_POL_NIL)
     return;
   const struct lls_pol_slabs *slabs = t->tiers[tier].slabs;
@@ -127,8 +116,9 @@ static void audit_kept(struct lls_pol_tree *t, struct lls_pol_report *a, uint32_
   lls_pol_report_say(a, "kept, tier %" PRIu32 " class %" PRIu32 ":", tier, kind);
   for (uint32_t p = list->first; p != LLS_POL_NIL && a->result == 0; n++) {
     if (!lls_pol_report_check(a, p < places && n < list->n, "kept leads outside", p) ||
-        !lls_pol_report_check(a, p % t->n_tiers == tier && is_taken(s, t->places[p].unit),
-                              "kept, but not in the tree", p))
+        !lls_pol_report_check(
+            a, p % t->n_tiers == tier && lls_pol_slabs_is_taken(s, t->places[p].unit),
+            "kept, but not in the tree", p))
       break;
     uint32_t unit = t->places[p].unit;
     lls_pol_report_say(a, " %" PRIu32, unit);

@@ -45,7 +45,7 @@ one_sided('laid out for what later versions do, in structs that never grow',
     'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER',
     'lls_group_kind.LLS_GROUP_CHUNK', 'lls_group_kind.LLS_GROUP_STATE',
     'lls_group.tail_tokens');
-one_sided('said of a group for tools and sentences', 'lls_group.layers',
+one_sided('said of a group for tools and sentences',
     'lls_form_flags.LLS_FORM_WRITTEN', 'lls_form_flags.LLS_FORM_READ');
 
 sub text_of {

@@ -7,24 +7,29 @@
 #include "t/unit/tree_rig.h"
 
 static const struct set {
-  const char *name;
   uint32_t n_groups, block_units[GROUPS];
-  struct lls_pol_tree_group groups[GROUPS];
+  struct lls_group groups[GROUPS];
 } sets[] = {
-    {"full", 1, {2}, {{LLS_POL_READS_ALL, 0}}},
-    {"full, window", 2, {1, 3}, {{LLS_POL_READS_ALL, 0}, {LLS_POL_READS_WINDOW, 9}}},
-    {"full, window, equal blocks",
-     2,
+    {1, {2}, {{.kind = LLS_GROUP_FULL, .window = 0}}},
+    {2,
+     {1, 3},
+     {{.kind = LLS_GROUP_FULL, .window = 0}, {.kind = LLS_GROUP_WINDOW, .window = 9}}},
+    {2,
      {2, 2},
-     {{LLS_POL_READS_ALL, 0}, {LLS_POL_READS_WINDOW, 5}}},
-    {"full, state", 2, {1, 7}, {{LLS_POL_READS_ALL, 0}, {LLS_POL_READS_STATE, 0}}},
-    {"full, window, state",
-     3,
+     {{.kind = LLS_GROUP_FULL, .window = 0}, {.kind = LLS_GROUP_WINDOW, .window = 5}}},
+    {2,
+     {1, 7},
+     {{.kind = LLS_GROUP_FULL, .window = 0}, {.kind = LLS_GROUP_STATE, .window = 0}}},
+    {3,
      {1, 2, 9},
-     {{LLS_POL_READS_ALL, 0}, {LLS_POL_READS_WINDOW, 8}, {LLS_POL_READS_STATE, 0}}},
-    {"full, chunk", 2, {2, 3}, {{LLS_POL_READS_ALL, 0}, {LLS_POL_READS_CHUNK, 8}}},
-    {"state", 1, {3}, {{LLS_POL_READS_STATE, 0}}},
-    {"window", 1, {1}, {{LLS_POL_READS_WINDOW, 6}}},
+     {{.kind = LLS_GROUP_FULL, .window = 0},
+      {.kind = LLS_GROUP_WINDOW, .window = 8},
+      {.kind = LLS_GROUP_STATE, .window = 0}}},
+    {2,
+     {2, 3},
+     {{.kind = LLS_GROUP_FULL, .window = 0}, {.kind = LLS_GROUP_CHUNK, .window = 8}}},
+    {1, {3}, {{.kind = LLS_GROUP_STATE, .window = 0}}},
+    {1, {1}, {{.kind = LLS_GROUP_WINDOW, .window = 6}}},
 };
 
 static struct rig_entry *entry_of(struct rig *r, const struct rig_sequence *q,
@@ -61,7 +66,7 @@ static void trim(struct rig *r, struct rig_sequence *q)
 {
   for (uint32_t g = 0; g < r->t.n_groups; g++)
     for (uint32_t i = 0; i < q->n; i++)
-      if (!rig_needs(&r->t.groups[g], i, q->n))
+      if (!rig_needs(r->t.groups[g], i, q->n))
         let_go(r, q, g, i);
 }
 
@@ -106,7 +111,7 @@ static void grow(struct rig *r, struct rig_sequence *q, bool has_state)
   q->n++;
   for (uint32_t g = 0; g < r->t.n_groups; g++) {
     struct rig_entry *e = entry_of(r, q, g, i, 0);
-    if (r->t.groups[g].reads == LLS_POL_READS_STATE && !has_state)
+    if (r->t.groups[g]->kind == LLS_GROUP_STATE && !has_state)
       continue;
     uint32_t own = q->units[g][i];
     uint32_t unit = lls_pol_tree_put(&r->t, rig_keys(r, q->word), i, g, 0, own);

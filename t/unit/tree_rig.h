@@ -11,9 +11,7 @@
 #include <llmserve/policy/tree.h> /* before cmocka, which has a macro `fail` */
 
 #include "t/dice.h"
-#include "t/tap.h"
-
-#include <string.h>
+#include "t/unit/audit_text.h"
 
 #define DEPTH     6
 #define CODES     (2u << DEPTH)
@@ -45,6 +43,7 @@ struct rig {
   struct lls_pol_journal journal;
   struct rig_world now, before;
   struct lls_key keys[DEPTH];
+  const struct lls_group *groups[GROUPS];
   uint32_t block_units[GROUPS];
   bool (*drop)(void *context, uint32_t unit); /* the tree's own drop */
   uint32_t n_moved, n_left;
@@ -70,34 +69,13 @@ static inline const struct lls_key *rig_keys(struct rig *r, uint32_t word)
   return r->keys;
 }
 
-static inline int rig_fail(void *context, int rc, const char *format, ...)
-{
-  (void)context;
-  print_message("# ");
-  va_list args;
-  va_start(args, format);
-  vprint_message(format, args);
-  va_end(args);
-  print_message("\n");
-  return rc;
-}
-
-static inline void rig_line(void *context, const char *line)
-{
-  char **text = context;
-  size_t n = *text != NULL ? strlen(*text) : 0, more = strlen(line);
-  *text = realloc(*text, n + more + 2);
-  memcpy(*text + n, line, more);
-  memcpy(*text + n + more, "\n", 2);
-}
-
 /* Returns the state as text, which the caller frees; NULL if the audit finds an
  * error. */
 static inline char *rig_audit(struct rig *r)
 {
   char *text = NULL;
-  struct lls_host host = {.fail = rig_fail};
-  struct lls_sink sink = {.context = &text, .text = rig_line};
+  struct lls_host host = {.fail = audit_text_fail};
+  struct lls_sink sink = {.context = &text, .text = audit_text_add};
   struct lls_pol_report a = {.m = r, .host = &host, .sink = &sink};
   bool good = true;
   for (uint32_t tier = 0; tier < r->t.n_tiers && good; tier++)
@@ -137,7 +115,7 @@ static inline bool rig_moved(void *context, uint32_t first, uint32_t block_units
 
 static inline bool rig_drop(void *context, uint32_t unit);
 
-static inline void rig_make(struct rig *r, const struct lls_pol_tree_group *groups,
+static inline void rig_make(struct rig *r, const struct lls_group *groups,
                             uint32_t n_groups, uint32_t n_tiers, uint32_t n_units,
                             const uint32_t *block_units)
 {
@@ -146,7 +124,7 @@ static inline void rig_make(struct rig *r, const struct lls_pol_tree_group *grou
   for (uint32_t g = 0; g < n_groups; g++) {
     uint32_t i = 0;
     r->block_units[g] = block_units[g];
-    r->t.groups[g] = groups[g];
+    r->groups[g] = &groups[g];
     while (i < n_sizes && sizes[i] != block_units[g])
       i++;
     if (i == n_sizes)
@@ -157,6 +135,7 @@ static inline void rig_make(struct rig *r, const struct lls_pol_tree_group *grou
   r->t.journal = &r->journal;
   r->t.block_tokens = TOKENS;
   r->t.n_groups = n_groups;
+  r->t.groups = r->groups;
   r->t.n_tiers = n_tiers;
   for (uint32_t tier = 0; tier < n_tiers; tier++) {
     struct lls_pol_slabs *s = &r->slabs[tier];
@@ -188,15 +167,14 @@ static inline void rig_end(struct rig *r)
 /* ---- the oracle ---------------------------------------------------------------- */
 
 /* Does a row at position `context` read token p? */
-static inline bool rig_reads(const struct lls_pol_tree_group *g, uint32_t p,
-                             uint32_t context)
+static inline bool rig_reads(const struct lls_group *g, uint32_t p, uint32_t context)
 {
-  switch (g->reads) {
-  case LLS_POL_READS_WINDOW:
+  switch (g->kind) {
+  case LLS_GROUP_WINDOW:
     return context - p < g->window;
-  case LLS_POL_READS_CHUNK:
+  case LLS_GROUP_CHUNK:
     return p / g->window == context / g->window;
-  case LLS_POL_READS_STATE:
+  case LLS_GROUP_STATE:
     return p + TOKENS >= context; /* the last block has the state */
   default:
     return true;
@@ -204,7 +182,7 @@ static inline bool rig_reads(const struct lls_pol_tree_group *g, uint32_t p,
 }
 
 /* Is block i of a prompt read by rows that follow n blocks? */
-static inline bool rig_needs(const struct lls_pol_tree_group *g, uint32_t i, uint32_t n)
+static inline bool rig_needs(const struct lls_group *g, uint32_t i, uint32_t n)
 {
   for (uint32_t p = i * TOKENS; p < (i + 1) * TOKENS; p++)
     if (rig_reads(g, p, n * TOKENS))
@@ -226,8 +204,7 @@ static inline bool rig_is_hit(const struct rig *r, uint32_t word, uint32_t n,
 {
   for (uint32_t g = 0; g < r->t.n_groups; g++)
     for (uint32_t i = 0; i < n; i++)
-      if (rig_needs(&r->t.groups[g], i, n) &&
-          !rig_has(r, rig_code(word, i + 1), g, tiers))
+      if (rig_needs(r->t.groups[g], i, n) && !rig_has(r, rig_code(word, i + 1), g, tiers))
         return false;
   return true;
 }
@@ -258,7 +235,7 @@ static inline bool rig_has_child(const struct rig *r, uint32_t code)
 static inline bool rig_may_leave(const struct rig *r, uint32_t code, uint32_t group,
                                  uint32_t tier)
 {
-  return r->t.groups[group].reads != LLS_POL_READS_ALL || !rig_has_child(r, code) ||
+  return r->t.groups[group]->kind != LLS_GROUP_FULL || !rig_has_child(r, code) ||
          rig_has(r, code, group, ~(1u << tier));
 }
 
@@ -268,8 +245,7 @@ static inline void rig_leave(struct rig *r, uint32_t code, uint32_t group, uint3
 {
   r->now.entries[code][group][tier].there = false;
   r->n_left++;
-  if (r->t.groups[group].reads == LLS_POL_READS_ALL &&
-      !rig_has(r, code, group, UINT32_MAX))
+  if (r->t.groups[group]->kind == LLS_GROUP_FULL && !rig_has(r, code, group, UINT32_MAX))
     for (uint32_t g = 0; g < GROUPS; g++)
       for (uint32_t at = 0; at < TIERS; at++)
         r->now.entries[code][g][at].there = false;

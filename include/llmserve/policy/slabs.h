@@ -136,10 +136,14 @@ bool lls_pol_slabs_let_go(struct lls_pol_slabs *, uint32_t unit);
 /* Frees a block without holders that its owner does not keep. */
 void lls_pol_slabs_free(struct lls_pol_slabs *, uint32_t unit);
 uint32_t lls_pol_slabs_holders(const struct lls_pol_slabs *, uint32_t unit);
+/* Is it the first unit of a taken block? Any number may be asked for. */
+bool lls_pol_slabs_is_taken(const struct lls_pol_slabs *, uint32_t unit);
 
 /* Returns true if that many blocks of each class can be taken, with any number of
  * moves. If blocks cannot be moved, take may still find none. */
 bool lls_pol_slabs_fits(const struct lls_pol_slabs *, const uint32_t *blocks);
+/* And if nothing else was held? */
+bool lls_pol_slabs_fits_alone(const struct lls_pol_slabs *, const uint32_t *blocks);
 /* Return the units in whole slabs; and of these, the units without a holder, minus
  * those that cutting slabs may waste: one slab for each class with several blocks per
  * slab. If blocks can be moved, any set of blocks with that many units fits. */
@@ -150,6 +154,8 @@ uint32_t lls_pol_slabs_available(const struct lls_pol_slabs *);
  * block of the class in a slab that is free or of that class. Call settle afterwards,
  * which makes the lists. */
 bool lls_pol_slabs_claim(struct lls_pol_slabs *, uint32_t kind, uint32_t unit);
+/* Takes a claim back. */
+void lls_pol_slabs_unclaim(struct lls_pol_slabs *, uint32_t unit);
 void lls_pol_slabs_settle(struct lls_pol_slabs *);
 
 void lls_pol_slabs_pass(struct lls_pol_slabs *, struct lls_pol_state_walk *);

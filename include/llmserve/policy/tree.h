@@ -38,19 +38,6 @@ extern "C" {
 #define LLS_POL_MAX_GROUPS 8
 #define LLS_POL_MAX_TIERS  3
 
-/* The earlier tokens that a token reads in a group. */
-enum lls_pol_reads {
-  LLS_POL_READS_ALL = 1,
-  LLS_POL_READS_WINDOW, /* the `window` tokens that end with its own */
-  LLS_POL_READS_CHUNK,  /* the tokens in its chunk of `window` tokens */
-  LLS_POL_READS_STATE,  /* one state, which represents all of them */
-};
-
-struct lls_pol_tree_group {
-  uint32_t reads; /* enum lls_pol_reads */
-  uint32_t window;
-};
-
 struct lls_pol_node {
   uint32_t parent;      /* node; LLS_POL_NIL: the first of a prompt, or unknown */
   uint32_t children;    /* nodes with this one as parent */
@@ -81,7 +68,8 @@ struct lls_pol_tree_tier {
 struct lls_pol_tree {
   struct lls_pol_journal *journal;
   uint32_t block_tokens, n_groups, n_tiers;
-  struct lls_pol_tree_group groups[LLS_POL_MAX_GROUPS];
+  const struct lls_group *const *groups; /* (n_groups) the engine's */
+  void *manager;                         /* its own use; found by slabs' `moved` */
   struct lls_pol_tree_tier tiers[LLS_POL_MAX_TIERS];
 
   uint32_t n_nodes;                  /* number of blocks */
@@ -91,6 +79,7 @@ struct lls_pol_tree {
   uint32_t *buckets;                 /* (bucket_mask + 1) */
   uint32_t *marks;                   /* (n_nodes) for audits and lists */
   uint32_t bucket_mask, free_node, n_used, clock;
+  uint32_t n_dropped; /* blocks that left for want of memory; the manager resets it */
 };
 
 struct lls_pol_match {
@@ -99,7 +88,7 @@ struct lls_pol_match {
                    * group lacks one */
 };
 
-/* The members up to groups must be set, and the tiers' slabs made: init becomes the
+/* The members up to manager must be set, and the tiers' slabs made: init becomes the
  * slabs' owner, except for `moved`. Returns 0 or -ENOMEM. Call make_empty afterwards. */
 int lls_pol_tree_init(struct lls_pol_tree *);
 void lls_pol_tree_destroy(struct lls_pol_tree *);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The usual policy for a sequence's blocks, in all groups of layers: blocks on demand,
+ * prefixes shared (tree.h), sequences dropped or swapped to the host as a whole, and
+ * blocks given back that no later step reads. A manager is made of this and of its own
+ * idea; with none it is `paged`.
+ *
+ * What a reserve took before it said LATER the core rolls back; other verbs do all or
+ * nothing. Blocks that a copy reads may be given to another sequence in the same
+ * step: all copies end before the forward pass writes, in the order they are listed.
+ *
+ * All functions run on the [step] thread but create and destroy, which run on [main].
+ * Tokens and blocks are of one sequence, units of a tier.
+ */
+#ifndef LLS_POL_SIDE_H
+#define LLS_POL_SIDE_H
+
+#include <llmserve/cache.h>
+#include <llmserve/policy/rows.h>
+#include <llmserve/policy/tree.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LLS_POL_TIERS 2 /* device, host */
+
+/* A manager's state begins with this. */
+struct lls_pol_side {
+  const struct lls_host *host;
+  bool shares; /* what is computed is put into the tree, and looked for there */
+  uint32_t block_tokens, n_groups, n_tiers;
+  uint32_t kinds[LLS_POL_MAX_GROUPS]; /* class of a group's blocks, in all tiers */
+  uint32_t units[LLS_POL_MAX_GROUPS]; /* of a group's block */
+
+  struct lls_pol_journal journal; /* of the open transaction */
+  struct lls_pol_slabs slabs[LLS_POL_TIERS];
+  struct lls_pol_tree tree; /* of blocks on the device */
+  struct lls_pol_rows rows;
+  uint32_t *marks; /* (blocks of a tier) for audits */
+
+  struct lls_copy *copies; /* (max_copies) of this step */
+  uint32_t n_copies, max_copies;
+  uint32_t available_at_begin;
+};
+
+/* Makes all parts, for the engine's groups; -errno with a sentence through host->fail,
+ * and then destroy is still due. */
+int lls_pol_side_create(struct lls_pol_side *, const struct lls_host *,
+                        const struct lls_cache_geometry *);
+void lls_pol_side_destroy(struct lls_pol_side *);
+void lls_pol_side_make_empty(struct lls_pol_side *);
+
+/* New units that the sequence takes while it grows by `tokens`. */
+uint32_t lls_pol_side_need(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                           const struct lls_request *, uint32_t tokens);
+/* Units that the sequence holds. */
+uint32_t lls_pol_side_units(const struct lls_pol_side *, const struct lls_pol_sequence *);
+/* Units that other sequences hold too, and the cached tokens of group 0 in them. */
+void lls_pol_side_shared(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                         uint32_t *units, uint32_t *tokens);
+
+/* enum lls_reserve_result: makes room for `tokens` more, and brings the sequence back
+ * from the host. */
+int lls_pol_side_reserve(struct lls_pol_side *, struct lls_pol_sequence *,
+                         const struct lls_request *, uint32_t tokens);
+/* Holds the prefix of a waiting request that the tree has; how many tokens. Without
+ * `take` it changes nothing. */
+uint32_t lls_pol_side_prefix(struct lls_pol_side *, struct lls_pol_sequence *,
+                             const struct lls_request *, bool take);
+/* Gives all blocks back; -ENOBUFS: the journal is full. */
+int lls_pol_side_drop(struct lls_pol_side *, struct lls_pol_sequence *);
+/* -ENOSPC where the host has no room. */
+int lls_pol_side_swap_out(struct lls_pol_side *, struct lls_pol_sequence *);
+/* Takes note that `cached` tokens are computed: full blocks become known, and blocks that
+ * no later step reads are given back. */
+void lls_pol_side_computed(struct lls_pol_side *, struct lls_pol_sequence *,
+                           const struct lls_request *, uint32_t cached);
+/* Removes the request's blocks from the tree, but for those that a sequence holds or that
+ * another block follows. */
+void lls_pol_side_forget(struct lls_pol_side *, const struct lls_request *);
+
+/* A vtable's `kept`, `adopt`, `export_state`; import leaves the side in disorder when it
+ * fails. `writer` names the manager and the version of its own section. */
+size_t lls_pol_side_kept(struct lls_pol_side *, struct lls_kept_block *, size_t max);
+size_t lls_pol_side_adopt(struct lls_pol_side *, struct lls_kept_block *, size_t n);
+int lls_pol_side_export(struct lls_pol_side *, struct lls_blob *, const char writer[8]);
+int lls_pol_side_import(struct lls_pol_side *, const struct lls_blob *,
+                        const char writer[8]);
+int lls_pol_side_audit(struct lls_pol_side *, const struct lls_sink *);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

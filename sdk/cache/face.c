@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The vtable of a manager, over the usual policy; see face.h. */
+#include <llmserve/policy/face.h>
+
+#include <llmserve/policy/count.h>
+
+#include <errno.h>
+
+static struct lls_pol_sequence *sequence_of(const struct lls_pol_side *m,
+                                            const struct lls_request *r)
+{
+  return lls_pol_rows_find(&m->rows, r);
+}
+
+/* The usual policy computes in one form, the first of each group. */
+static bool has_form(const struct lls_pol_side *m, uint32_t form)
+{
+  return form == LLS_FORM_NONE || form == m->host->engine->groups[0]->forms[0].form;
+}
+
+/* ---- the transaction ------------------------------------------------------------ */
+
+int lls_pol_face_begin(void *self)
+{
+  struct lls_pol_side *m = self;
+  int rc = lls_pol_journal_begin(&m->journal);
+  if (rc < 0)
+    return rc;
+  m->n_copies = m->tree.n_dropped = 0;
+  for (uint32_t tier = 0; tier < m->n_tiers; tier++)
+    lls_pol_slabs_begin(&m->slabs[tier]);
+  m->available_at_begin = lls_pol_slabs_available(&m->slabs[LLS_TIER_DEVICE]);
+  return 0;
+}
+
+uint32_t lls_pol_face_mark(void *self)
+{
+  return ((struct lls_pol_side *)self)->journal.n;
+}
+
+int lls_pol_face_rollback(void *self, uint32_t mark)
+{
+  return lls_pol_journal_rollback(&((struct lls_pol_side *)self)->journal, mark);
+}
+
+int lls_pol_face_commit(void *self)
+{
+  struct lls_pol_side *m = self;
+  int rc = lls_pol_journal_commit(&m->journal);
+  if (rc < 0)
+    return rc;
+  lls_pol_count_copies(m->host, m->copies, m->n_copies);
+  lls_pol_count(m->host, "blocks_evicted", m->tree.n_dropped);
+  return 0;
+}
+
+int lls_pol_face_reserve(void *self, const struct lls_request *r, uint32_t tokens,
+                         uint32_t form, uint32_t flags)
+{
+  struct lls_pol_side *m = self;
+  struct lls_pol_sequence *s = sequence_of(m, r);
+  (void)flags; /* nothing here can be displaced by slots */
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  return has_form(m, form) ? lls_pol_side_reserve(m, s, r, tokens) : -ENOTSUP;
+}
+
+int lls_pol_face_preempt(void *self, const struct lls_request *r, uint32_t mode)
+{
+  struct lls_pol_side *m = self;
+  struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s == NULL || !m->journal.open)
+    return -EINVAL;
+  switch (mode) {
+  case LLS_PREEMPT_RECOMPUTE:
+    return lls_pol_side_drop(m, s);
+  case LLS_PREEMPT_SWAP:
+    return m->n_tiers > 1 ? lls_pol_side_swap_out(m, s) : -ENOTSUP;
+  case LLS_PREEMPT_DEFER:
+    return 0;
+  default:
+    return -EINVAL;
+  }
+}
+
+int lls_pol_face_prefix(void *self, const struct lls_request *r, bool take,
+                        struct lls_prefix *out)
+{
+  struct lls_pol_side *m = self;
+  struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s == NULL || (take && !m->journal.open))
+    return -EINVAL;
+  out->tokens = lls_pol_side_prefix(m, s, r, take);
+  return 0;
+}
+
+/* ---- between transactions --------------------------------------------------------- */
+
+int lls_pol_face_admit(void *self, const struct lls_request *r)
+{
+  return lls_pol_rows_admit(&((struct lls_pol_side *)self)->rows, r);
+}
+
+/* KEEP_PREFIX: known blocks stay in the tree until their memory is needed. */
+void lls_pol_face_release(void *self, const struct lls_request *r,
+                          const struct lls_release *how)
+{
+  struct lls_pol_side *m = self;
+  struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return;
+  lls_pol_side_drop(m, s);
+  if (!(how->flags & LLS_KEEP_PREFIX))
+    lls_pol_side_forget(m, r);
+  s->admitted = false;
+}
+
+void lls_pol_face_computed(void *self, const struct lls_request *r, uint32_t cached)
+{
+  struct lls_pol_side *m = self;
+  struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s != NULL && s->where == LLS_POL_ON_DEVICE && !m->journal.open)
+    lls_pol_side_computed(m, s, r, cached);
+}
+
+/* ---- questions ------------------------------------------------------------------ */
+
+int lls_pol_face_capacity(void *self, uint32_t tier, struct lls_capacity *out)
+{
+  const struct lls_pol_side *m = self;
+  out->total_units = out->free_units = out->reserved_units = 0;
+  if (tier >= LLS_POL_TIERS)
+    return -ENOTSUP;
+  if (tier >= m->n_tiers)
+    return 0;
+  out->total_units = lls_pol_slabs_total(&m->slabs[tier]);
+  out->free_units = lls_pol_slabs_available(&m->slabs[tier]);
+  if (tier == LLS_TIER_DEVICE && m->journal.open &&
+      m->available_at_begin > out->free_units)
+    out->reserved_units = m->available_at_begin - out->free_units;
+  return 0;
+}
+
+int lls_pol_face_need(void *self, const struct lls_request *r, uint32_t tokens,
+                      uint32_t form, struct lls_need *out)
+{
+  const struct lls_pol_side *m = self;
+  const struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  if (!has_form(m, form))
+    return -ENOTSUP;
+  out->new_units = lls_pol_side_need(m, s, r, tokens);
+  out->restore_units = s->where == LLS_POL_ON_HOST ? lls_pol_side_units(m, s) : 0;
+  return 0;
+}
+
+/* Tokens that have room in every group's blocks. */
+static uint32_t free_slots(const struct lls_pol_side *m, const struct lls_pol_sequence *s)
+{
+  uint32_t past = UINT32_MAX;
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    past = lls_pol_min(past, lls_pol_rows_list(&m->rows, s, group)->past);
+  return past * m->block_tokens - s->cached;
+}
+
+int lls_pol_face_info(void *self, const struct lls_request *r, struct lls_cache_info *out)
+{
+  const struct lls_pol_side *m = self;
+  const struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s == NULL)
+    return -EINVAL;
+  *out = (struct lls_cache_info){.size = out->size, .cached_tokens = s->cached};
+  out->form = s->where == LLS_POL_NOWHERE ? LLS_FORM_NONE
+                                          : m->host->engine->groups[0]->forms[0].form;
+  if (s->where == LLS_POL_ON_DEVICE) {
+    uint32_t shared;
+    out->residency = LLS_RESIDENT_DEVICE;
+    out->device_units = lls_pol_side_units(m, s);
+    lls_pol_side_shared(m, s, &shared, &out->shared_tokens);
+    out->owned_units = out->device_units - shared;
+    out->free_slots = free_slots(m, s);
+  } else if (s->where == LLS_POL_ON_HOST) {
+    out->residency = LLS_RESIDENT_HOST;
+    out->host_units = lls_pol_side_units(m, s);
+    out->missing_tokens = s->cached;
+  }
+  return 0;
+}
+
+int lls_pol_face_table(void *self, const struct lls_request *r,
+                       struct lls_block_table *out)
+{
+  struct lls_pol_side *m = self;
+  const struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s == NULL || s->where != LLS_POL_ON_DEVICE)
+    return -EINVAL;
+  lls_pol_rows_table(&m->rows, s, out);
+  return 0;
+}
+
+size_t lls_pol_face_copies(void *self, const struct lls_copy **out)
+{
+  const struct lls_pol_side *m = self;
+  *out = m->copies;
+  return m->n_copies;
+}
+
+uint32_t lls_pol_face_preempt_modes(void *self)
+{
+  const struct lls_pol_side *m = self;
+  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER |
+         (m->n_tiers > 1 ? 1u << LLS_PREEMPT_SWAP : 0);
+}
+
+/* Figures of a tier in blocks of group 0: all, free, and neither held nor free. */
+static void count_blocks(const struct lls_pol_side *m, uint32_t tier, uint32_t figures[3])
+{
+  figures[0] = figures[1] = figures[2] = 0;
+  if (tier >= m->n_tiers)
+    return;
+  uint32_t used = 0, kept = 0;
+  for (uint32_t i = 0; i < m->slabs[tier].n_classes; i++) {
+    const struct lls_pol_slab_class *c = &m->slabs[tier].classes[i];
+    used += c->n_used * c->block_units;
+    kept += (c->n_used - c->n_held) * c->block_units;
+  }
+  uint32_t total = lls_pol_slabs_total(&m->slabs[tier]);
+  figures[0] = total / m->units[0];
+  figures[1] = (total - used) / m->units[0];
+  figures[2] = kept / m->units[0];
+}
+
+void lls_pol_face_stats(void *self, const struct lls_sink *sink)
+{
+  uint32_t device[3], host[3];
+  count_blocks(self, LLS_TIER_DEVICE, device);
+  count_blocks(self, LLS_TIER_HOST, host);
+  sink->number(sink->context, "blocks", device[0]);
+  sink->number(sink->context, "blocks_free", device[1]);
+  sink->number(sink->context, "blocks_reusable", device[2]);
+  sink->number(sink->context, "host_blocks", host[0]);
+  sink->number(sink->context, "host_blocks_free", host[1]);
+}
+
+int lls_pol_face_audit(void *self, const struct lls_sink *sink)
+{
+  return lls_pol_side_audit(self, sink);
+}
+
+size_t lls_pol_face_kept(void *self, struct lls_kept_block *out, size_t max)
+{
+  return lls_pol_side_kept(self, out, max);
+}
+
+size_t lls_pol_face_adopt(void *self, struct lls_kept_block *blocks, size_t n)
+{
+  return lls_pol_side_adopt(self, blocks, n);
+}

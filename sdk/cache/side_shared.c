@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prefixes of side.h: what a waiting request takes from the tree, what an ended one
+ * leaves there, and what outlives the process. */
+#include <llmserve/policy/side.h>
+
+/* Changes in the journal for a block that is held. */
+#define CHANGES_PER_HOLD 16
+
+/* Holds the blocks of a group that are read from behind n blocks on. */
+static void hold_blocks(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                        const struct lls_request *r, uint32_t group, uint32_t n)
+{
+  struct lls_pol_list *list = lls_pol_rows_list(&m->rows, s, group);
+  uint32_t gone = lls_pol_tree_begin(&m->tree, group, n);
+  for (uint32_t i = gone; i < n; i++) {
+    uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
+    uint32_t unit = lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
+    lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, unit);
+    lls_pol_rows_put(&m->rows, s, group, i, unit);
+  }
+  lls_pol_journal_set(&m->journal, &list->gone, gone);
+  lls_pol_journal_set(&m->journal, &list->past, n);
+  lls_pol_journal_set(&m->journal, &list->known, n);
+}
+
+/* Whole blocks, and at least one token is left to compute, or there would be no logits.
+ */
+uint32_t lls_pol_side_prefix(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                             const struct lls_request *r, bool take)
+{
+  struct lls_pol_match found;
+  if (s->where != LLS_POL_NOWHERE)
+    return s->cached;
+  uint32_t length = lls_request_length(r);
+  if (!m->shares || m->rows.n_free == 0 || length == 0)
+    return 0;
+  uint32_t most = lls_pol_min(lls_pol_min(r->n_keys, m->rows.row_blocks),
+                              (length - 1) / m->block_tokens);
+  lls_pol_tree_match(&m->tree, r->keys, most, 1u << LLS_TIER_DEVICE, &found);
+  uint64_t changes = CHANGES_PER_HOLD * ((uint64_t)found.n + 1) * m->n_groups;
+  if (found.n == 0 || !lls_pol_journal_has_room(&m->journal, changes))
+    return 0;
+  uint32_t tokens = found.n * m->block_tokens;
+  if (!take)
+    return tokens;
+  lls_pol_rows_begin(&m->rows, s);
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    hold_blocks(m, s, r, group, found.n);
+  lls_pol_journal_set(&m->journal, &s->cached, tokens);
+  return tokens;
+}
+
+void lls_pol_side_forget(struct lls_pol_side *m, const struct lls_request *r)
+{
+  for (uint32_t i = r->n_keys; i-- > 0;)
+    for (uint32_t group = m->n_groups; group-- > 0;) {
+      uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
+      uint32_t unit = node == LLS_POL_NIL
+                          ? LLS_POL_NIL
+                          : lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
+      if (unit != LLS_POL_NIL)
+        lls_pol_tree_forget(&m->tree, LLS_TIER_DEVICE, unit);
+    }
+}
+
+/* ---- prefixes that outlive the process --------------------------------------------- */
+
+static uint32_t node_of(const struct lls_pol_side *m, uint32_t place)
+{
+  return place / m->tree.n_tiers / m->n_groups;
+}
+
+/* Lists kept blocks of group 0, the last released first, so that each parent, which is
+ * released after its children, precedes them. Without a group that reads all, parents are
+ * not known, and each block is listed as a prompt's first. */
+size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, size_t max)
+{
+  const struct lls_pol_tree *t = &m->tree;
+  const struct lls_pol_tree_tier *tier = &t->tiers[LLS_TIER_DEVICE];
+  uint32_t *index = t->marks; /* (n_nodes) in out */
+  size_t n = 0;
+  for (uint32_t node = 0; node < t->n_nodes; node++)
+    index[node] = LLS_NO_BLOCK;
+  for (uint32_t place = tier->kept[m->kinds[0]].last; place != LLS_POL_NIL && n < max;
+       place = t->places[place].previous) {
+    uint32_t node = node_of(m, place), parent = t->nodes[node].parent;
+    if (place / t->n_tiers % m->n_groups != 0 ||
+        (parent != LLS_POL_NIL && index[parent] == LLS_NO_BLOCK))
+      continue;
+    index[node] = (uint32_t)n;
+    out[n++] = (struct lls_kept_block){.parent = parent == LLS_POL_NIL ? LLS_NO_BLOCK
+                                                                       : index[parent],
+                                       .form = LLS_FORM_KV,
+                                       .unit = t->places[place].unit,
+                                       .key = t->keys[node]};
+  }
+  return n;
+}
+
+/* Returns false if the block's parent was not adopted or the tree has the block. */
+static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, size_t i)
+{
+  struct lls_kept_block *kept = &blocks[i];
+  struct lls_key keys[2];
+  uint32_t depth = kept->parent != LLS_NO_BLOCK;
+  if (kept->group != 0 || (depth && kept->parent >= i) ||
+      lls_pol_tree_find(&m->tree, &kept->key) != LLS_POL_NIL)
+    return false;
+  if (depth)
+    keys[0] = blocks[kept->parent].key;
+  keys[depth] = kept->key;
+  uint32_t unit = lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE], m->kinds[0]);
+  lls_pol_tree_put(&m->tree, keys, depth, 0, LLS_TIER_DEVICE, unit);
+  kept->unit = unit;
+  return true;
+}
+
+static bool has_free_block(const struct lls_pol_side *m)
+{
+  const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
+  const struct lls_pol_slab_class *c = &slabs->classes[m->kinds[0]];
+  return slabs->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
+}
+
+/* Holds all adopted blocks at first, then releases them in their former order. */
+size_t lls_pol_side_adopt(struct lls_pol_side *m, struct lls_kept_block *blocks, size_t n)
+{
+  size_t taken = 0;
+  while (m->shares && taken < n && has_free_block(m) && adopt_block(m, blocks, taken))
+    taken++;
+  for (size_t i = taken; i-- > 0;)
+    lls_pol_tree_let_go(&m->tree, LLS_TIER_DEVICE, blocks[i].unit);
+  return taken;
+}

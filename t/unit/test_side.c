@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The usual policy of cache managers (policy/side.h) over groups of every kind that it
+ * keeps, three ratios of block sizes, with and without a host: random steps under a
+ * memory that knows what every slot holds (side_rig.h). Whatever is read is what was
+ * computed, a rollback restores all, another generation takes over, nothing is lost.
+ */
+#include "t/unit/side_rig.h"
+
+#define FORM(UNITS_OF_BLOCK)                                                             \
+  (const struct lls_group_form[1])                                                       \
+  {                                                                                      \
+    {                                                                                    \
+      .form = LLS_FORM_KV, .block_units = (UNITS_OF_BLOCK),                              \
+      .flags = LLS_FORM_WRITTEN | LLS_FORM_READ, .ratio = 1                              \
+    }                                                                                    \
+  }
+#define FULL(U)                                                                          \
+  {                                                                                      \
+    .size = sizeof(struct lls_group), .kind = LLS_GROUP_FULL, .n_forms = 1,              \
+    .forms = FORM(U)                                                                     \
+  }
+#define WINDOW(W, U)                                                                     \
+  {                                                                                      \
+    .size = sizeof(struct lls_group), .kind = LLS_GROUP_WINDOW, .window = (W),           \
+    .n_forms = 1, .forms = FORM(U)                                                       \
+  }
+#define CHUNK(W, U)                                                                      \
+  {                                                                                      \
+    .size = sizeof(struct lls_group), .kind = LLS_GROUP_CHUNK, .window = (W),            \
+    .n_forms = 1, .forms = FORM(U)                                                       \
+  }
+
+static const struct set {
+  uint32_t n;
+  struct lls_group groups[3];
+} sets[] = {
+    {1, {FULL(2)}},
+    {2, {FULL(2), WINDOW(17, 2)}},
+    {2, {FULL(1), WINDOW(17, 10)}},
+    {2, {FULL(5), WINDOW(9, 31)}},
+    {3, {FULL(3), WINDOW(10, 4), CHUNK(16, 9)}},
+    {1, {WINDOW(13, 3)}},
+    {2, {WINDOW(13, 3), WINDOW(30, 2)}},
+};
+
+static void compare(struct rig *r, char *before)
+{
+  char *now = rig_audit(r);
+  assert_string_equal(now, before);
+  free(now);
+  free(before);
+}
+
+/* Room for some tokens, if the units that `need` says are there for sure. */
+static void try_to_run(struct rig *r, struct rig_request *q)
+{
+  struct lls_pol_side *m = r->side;
+  struct lls_prefix prefix = {.size = sizeof prefix};
+  struct lls_cache_info info = {.size = sizeof info};
+  struct lls_need need = {.size = sizeof need};
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  uint32_t mark = lls_pol_face_mark(m);
+  char *before = rig_audit(r);
+  lls_pol_face_info(m, &q->view, &info);
+  if (info.residency == LLS_RESIDENT_NONE) {
+    assert_int_equal(lls_pol_face_prefix(m, &q->view, true, &prefix), 0);
+    assert_true(prefix.tokens < lls_request_length(&q->view));
+    r->hits += prefix.tokens > 0;
+    lls_pol_face_info(m, &q->view, &info);
+    assert_int_equal(info.cached_tokens, prefix.tokens);
+  }
+  q->run = dice(&r->dice, 1, lls_request_length(&q->view) - info.cached_tokens);
+  q->run = lls_pol_min(q->run, r->engine.max_step_tokens);
+  lls_pol_face_need(m, &q->view, q->run, 0, &need);
+  lls_pol_face_capacity(m, LLS_TIER_DEVICE, &capacity);
+  int rc = lls_pol_face_reserve(m, &q->view, q->run, 0, 0);
+  if (need.new_units + need.restore_units <= capacity.free_units)
+    assert_int_equal(rc, LLS_RESERVE_OK);
+  if (rc == LLS_RESERVE_OK && dice(&r->dice, 0, 5) > 0) {
+    free(before);
+    return;
+  }
+  assert_int_equal(lls_pol_face_rollback(m, mark), 0);
+  q->run = 0;
+  compare(r, before);
+}
+
+static void preempt(struct rig *r, struct rig_request *q)
+{
+  uint32_t mode = dice(&r->dice, 0, 2) ? LLS_PREEMPT_SWAP : LLS_PREEMPT_RECOMPUTE;
+  int rc = lls_pol_face_preempt(r->side, &q->view, mode);
+  if (mode == LLS_PREEMPT_SWAP && r->geometry.host_units == 0)
+    assert_int_equal(rc, -ENOTSUP);
+  else
+    assert_true(rc == 0 || rc == -ENOSPC);
+  r->swaps += rc == 0 && mode == LLS_PREEMPT_SWAP;
+}
+
+static void finish_step(struct rig *r)
+{
+  assert_int_equal(lls_pol_face_commit(r->side), 0);
+  rig_copy(r);
+  for (uint32_t i = 0; i < REQUESTS; i++) {
+    struct rig_request *q = &r->requests[i];
+    struct lls_cache_info info = {.size = sizeof info};
+    if (!q->alive || q->run == 0)
+      continue;
+    lls_pol_face_info(r->side, &q->view, &info);
+    rig_compute(r, q, info.cached_tokens);
+    q->view.cached_tokens = info.cached_tokens + q->run;
+    if (q->view.cached_tokens == lls_request_length(&q->view)) {
+      q->view.generated_tokens++;
+      q->view.n_keys = lls_request_length(&q->view) / TOKENS;
+    }
+    lls_pol_face_computed(r->side, &q->view, q->view.cached_tokens);
+  }
+}
+
+static void step(struct rig *r)
+{
+  uint32_t touched = 0; /* by slot: a plan names a request once */
+  assert_int_equal(lls_pol_face_begin(r->side), 0);
+  for (uint32_t i = 0; i < REQUESTS; i++)
+    r->requests[i].run = 0;
+  for (uint32_t n = 0; n < REQUESTS; n++) {
+    struct rig_request *q = &r->requests[dice(&r->dice, 0, REQUESTS - 1)];
+    if (!q->alive || q->run > 0 || touched & 1u << q->view.slot)
+      continue;
+    if (dice(&r->dice, 0, 5) > 0)
+      try_to_run(r, q);
+    else
+      preempt(r, q);
+    touched |= 1u << q->view.slot;
+  }
+  for (uint32_t i = 0; i < REQUESTS; i++) { /* the core's view of what was dropped */
+    struct lls_cache_info info = {.size = sizeof info};
+    struct rig_request *q = &r->requests[i];
+    if (q->alive && lls_pol_face_info(r->side, &q->view, &info) == 0)
+      q->view.cached_tokens = info.cached_tokens;
+  }
+  finish_step(r);
+}
+
+/* Requests come and go. */
+static void change(struct rig *r)
+{
+  struct rig_request *q = &r->requests[dice(&r->dice, 0, REQUESTS - 1)];
+  if (!q->alive)
+    rig_submit(r, q);
+  else if (lls_request_length(&q->view) >= CONTEXT - 1 || dice(&r->dice, 0, 4) == 0)
+    rig_release(r, q, dice(&r->dice, 0, 3) > 0);
+}
+
+/* Requests that may not run on would be longer than a context. */
+static void end_the_long(struct rig *r)
+{
+  for (uint32_t i = 0; i < REQUESTS; i++)
+    if (r->requests[i].alive && lls_request_length(&r->requests[i].view) >= CONTEXT - 1)
+      rig_release(r, &r->requests[i], true);
+}
+
+static void hand_over(struct rig *r)
+{
+  static const char writer[8] = "rig 1";
+  struct lls_blob blob;
+  r->side->n_copies = 0; /* of the step that is over: they are not handed over */
+  char *before = rig_audit(r);
+  assert_int_equal(lls_pol_side_export(r->side, &blob, writer), 0);
+  rig_end(r);
+  r->side = rig_side(r);
+  assert_int_equal(lls_pol_side_import(r->side, &blob, writer), 0);
+  free(blob.data);
+  compare(r, before);
+}
+
+struct seen {
+  uint32_t hits, swaps, moves, evicted;
+};
+
+static void play(const struct set *set, uint32_t host_units, uint64_t seed,
+                 struct seen *seen)
+{
+  static struct rig r;
+  rig_make(&r, set->groups, set->n, host_units, seed);
+  for (uint32_t i = 0; i < TAP_LOTS(150); i++) {
+    change(&r);
+    step(&r);
+    end_the_long(&r);
+    free(rig_audit(&r));
+    if (i % 40 == 39)
+      hand_over(&r);
+  }
+  for (uint32_t i = 0; i < REQUESTS; i++)
+    if (r.requests[i].alive)
+      rig_release(&r, &r.requests[i], false);
+  for (uint32_t tier = 0; tier < r.side->n_tiers; tier++)
+    for (uint32_t i = 0; i < r.side->slabs[tier].n_classes; i++)
+      assert_int_equal(r.side->slabs[tier].classes[i].n_held, 0);
+  seen->hits += r.hits;
+  seen->swaps += r.swaps;
+  seen->moves += r.moves;
+  seen->evicted += r.evicted;
+  rig_end(&r);
+}
+
+static void test_on_the_device_alone(void **state)
+{
+  struct seen seen = {0};
+  (void)state;
+  for (uint32_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    for (uint64_t seed = 1; seed <= 3; seed++)
+      play(&sets[i], 0, seed, &seen);
+  assert_true(seen.hits > 100 && seen.moves > 100 && seen.evicted > 100);
+}
+
+static void test_with_a_host(void **state)
+{
+  struct seen seen = {0};
+  (void)state;
+  for (uint32_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    for (uint64_t seed = 1; seed <= 3; seed++)
+      play(&sets[i], 120 + 40 * (uint32_t)seed, seed, &seen);
+  assert_true(seen.hits > 100 && seen.swaps > 100 && seen.moves > 100);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_on_the_device_alone),
+      cmocka_unit_test(test_with_a_host),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
