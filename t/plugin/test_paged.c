@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The paged cache: sharing, copy-on-write, the host tier, exact rollback. */
+/* The paged cache: sharing, the host tier, exact rollback. */
 #include "t/plugin/transactions.h"
 
 #include "core/instance/lifecycle.h"
@@ -72,9 +72,9 @@ static void test_nothing_is_shared_if_off(void **state)
   bed_close(&bed);
 }
 
-/* The last token of a cached prompt is computed again for its logits; its slot is in a
- * shared block, which is copied. */
-static void test_a_whole_cached_prompt_is_copied_on_write(void **state)
+/* A token must be computed for its logits: the last block is computed again, and then
+ * found equal to the known one. */
+static void test_the_last_block_of_a_known_prompt_is_computed(void **state)
 {
   (void)state;
   struct bed bed;
@@ -83,9 +83,7 @@ static void test_a_whole_cached_prompt_is_copied_on_write(void **state)
   bed_step(&bed);
   struct lls_live *b = submit(&bed, 32, 32, 10);
   bed_step(&bed);
-  assert_int_equal(bed.shared_tokens, 31);
-  assert_int_equal(bed.copies[LLS_COPY_DEVICE_TO_DEVICE], 1);
-  /* computed() has found the copy equal to the original */
+  assert_int_equal(bed.shared_tokens, 16);
   assert_int_equal(free_units(&bed), 40 - 2 * 2);
   assert_int_equal(info_of(&bed, a).shared_tokens, 32);
   assert_int_equal(info_of(&bed, b).shared_tokens, 32);
@@ -93,7 +91,7 @@ static void test_a_whole_cached_prompt_is_copied_on_write(void **state)
   bed_close(&bed);
 }
 
-static void test_no_room_for_the_copy(void **state)
+static void test_a_known_prompt_as_large_as_the_pool(void **state)
 {
   (void)state;
   struct bed bed;
@@ -301,8 +299,8 @@ int main(void)
       cmocka_unit_test(test_equal_prefixes_share_blocks),
       cmocka_unit_test(test_finished_requests_leave_their_blocks),
       cmocka_unit_test(test_nothing_is_shared_if_off),
-      cmocka_unit_test(test_a_whole_cached_prompt_is_copied_on_write),
-      cmocka_unit_test(test_no_room_for_the_copy),
+      cmocka_unit_test(test_the_last_block_of_a_known_prompt_is_computed),
+      cmocka_unit_test(test_a_known_prompt_as_large_as_the_pool),
       cmocka_unit_test(test_equal_prompts_at_once_end_on_one_copy),
       cmocka_unit_test(test_the_preempted_find_their_blocks_again),
       cmocka_unit_test(test_release_keeps_what_it_is_told),
