@@ -40,7 +40,7 @@ static const struct lls_group *group_of(const struct lls_pol_side *m, uint32_t g
 /* Leading blocks that no step reads which begins behind `cached` tokens. */
 static uint32_t needless(const struct lls_pol_side *m, uint32_t group, uint32_t cached)
 {
-  return lls_group_begin(group_of(m, group), cached) / m->block_tokens;
+  return m->keeps_all ? 0 : lls_group_begin(group_of(m, group), cached) / m->block_tokens;
 }
 
 /* Leading blocks that the sequence does not need. A request that arrives from another
@@ -54,7 +54,7 @@ static uint32_t gone_of(const struct lls_pol_side *m, const struct lls_pol_seque
 
 static bool reads_all(const struct lls_pol_side *m, uint32_t group)
 {
-  return group_of(m, group)->kind == LLS_GROUP_FULL;
+  return m->keeps_all || group_of(m, group)->kind == LLS_GROUP_FULL;
 }
 
 /* The end of the group's list once `tokens` more have room. Where blocks leave, as many

@@ -101,7 +101,8 @@ static int make_rows(struct lls_pol_side *m, uint32_t blocks)
   r->n_groups = m->n_groups;
   r->n_slots = e->max_requests;
   r->row_blocks = (e->max_context + m->block_tokens - 1) / m->block_tokens;
-  if (e->groups[0]->kind == LLS_GROUP_FULL) /* no list is longer than the pool */
+  /* no list is longer than the pool where all blocks stay */
+  if (m->keeps_all || e->groups[0]->kind == LLS_GROUP_FULL)
     r->row_blocks =
         lls_pol_min(r->row_blocks, lls_pol_slabs_blocks(&m->slabs[LLS_TIER_DEVICE]));
   r->n_rows =

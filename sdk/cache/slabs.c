@@ -188,17 +188,18 @@ static uint32_t fullest(const struct lls_pol_slabs *s, uint32_t kind)
 
 /* ---- slabs ------------------------------------------------------------------------ */
 
-static uint32_t open_slab(struct lls_pol_slabs *s, uint32_t kind)
+/* Takes slab x from the free ones, for blocks of the class. */
+static void open_slab(struct lls_pol_slabs *s, uint32_t x, uint32_t kind)
 {
-  uint32_t x = s->free_slab;
-  if (x == LLS_POL_NIL)
-    return x;
   struct lls_pol_slab *slab = &s->slabs[x];
-  slabs_set(s, &s->free_slab, slab->next);
+  slabs_set(
+      s, slab->previous == LLS_POL_NIL ? &s->free_slab : &s->slabs[slab->previous].next,
+      slab->next);
+  if (slab->next != LLS_POL_NIL)
+    slabs_set(s, &s->slabs[slab->next].previous, slab->previous);
   slabs_set(s, &s->n_free_slabs, s->n_free_slabs - 1);
   slabs_set(s, &slab->kind, kind);
   slabs_set(s, &s->classes[kind].n_slabs, s->classes[kind].n_slabs + 1);
-  return x;
 }
 
 void slabs_close(struct lls_pol_slabs *s, uint32_t x)
@@ -209,7 +210,10 @@ void slabs_close(struct lls_pol_slabs *s, uint32_t x)
   slabs_set(s, &slab->kind, LLS_POL_NIL);
   slabs_set(s, &slab->first_free, LLS_POL_NIL);
   slabs_set(s, &slab->n_fresh, 0);
+  slabs_set(s, &slab->previous, LLS_POL_NIL);
   slabs_set(s, &slab->next, s->free_slab);
+  if (s->free_slab != LLS_POL_NIL)
+    slabs_set(s, &s->slabs[s->free_slab].previous, x);
   slabs_set(s, &s->free_slab, x);
   slabs_set(s, &s->n_free_slabs, s->n_free_slabs + 1);
 }
@@ -253,14 +257,10 @@ static uint32_t pop_block(struct lls_pol_slabs *s, uint32_t x)
   return i;
 }
 
-uint32_t slabs_try(struct lls_pol_slabs *s, uint32_t kind)
+/* Takes a block of slab x, which is of the class and has free ones. */
+static uint32_t take_from(struct lls_pol_slabs *s, uint32_t x, uint32_t kind)
 {
   struct lls_pol_slab_class *c = &s->classes[kind];
-  uint32_t x = fullest(s, kind);
-  if (x == LLS_POL_NIL)
-    x = open_slab(s, kind);
-  if (x == LLS_POL_NIL)
-    return x;
   slabs_unlist(s, x);
   uint32_t i = pop_block(s, x);
   count(s, &s->slabs[x].n_used, &c->n_used, 1);
@@ -268,6 +268,30 @@ uint32_t slabs_try(struct lls_pol_slabs *s, uint32_t kind)
   slabs_set(s, &s->holders[x * s->blocks_per_slab + i], 1);
   list(s, x);
   return x * s->slab_units + i * c->block_units;
+}
+
+uint32_t slabs_try(struct lls_pol_slabs *s, uint32_t kind)
+{
+  uint32_t x = fullest(s, kind);
+  if (x != LLS_POL_NIL)
+    return take_from(s, x, kind);
+  x = s->free_slab;
+  if (x == LLS_POL_NIL)
+    return x;
+  open_slab(s, x, kind);
+  return take_from(s, x, kind);
+}
+
+bool lls_pol_slabs_is_free(const struct lls_pol_slabs *s, uint32_t slab)
+{
+  return slab < s->n_slabs && s->slabs[slab].kind == LLS_POL_NIL;
+}
+
+uint32_t lls_pol_slabs_take_slab(struct lls_pol_slabs *s, uint32_t slab)
+{
+  LLS_POL_CHECK(s->blocks_per_slab == 1 && lls_pol_slabs_is_free(s, slab));
+  open_slab(s, slab, 0);
+  return take_from(s, slab, 0);
 }
 
 void lls_pol_slabs_hold(struct lls_pol_slabs *s, uint32_t unit)
@@ -436,8 +460,12 @@ void lls_pol_slabs_settle(struct lls_pol_slabs *s)
     struct lls_pol_slab *slab = &s->slabs[x];
     if (slab->kind != LLS_POL_NIL && settle_slab(s, x))
       continue;
-    *slab = (struct lls_pol_slab){
-        .kind = LLS_POL_NIL, .first_free = LLS_POL_NIL, .next = s->free_slab};
+    *slab = (struct lls_pol_slab){.kind = LLS_POL_NIL,
+                                  .first_free = LLS_POL_NIL,
+                                  .previous = LLS_POL_NIL,
+                                  .next = s->free_slab};
+    if (s->free_slab != LLS_POL_NIL)
+      s->slabs[s->free_slab].previous = x;
     s->free_slab = x;
     s->n_free_slabs++;
   }

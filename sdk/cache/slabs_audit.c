@@ -8,16 +8,19 @@
 /* Prints the free slabs, marks them 1, and checks that each occurs once. */
 static void audit_free_slabs(struct lls_pol_slabs *s, struct lls_pol_report *a)
 {
-  uint32_t n = 0;
+  uint32_t n = 0, before = LLS_POL_NIL;
   memset(s->marks, 0, s->n_slabs * sizeof *s->marks);
   lls_pol_report_say(a, "free slabs %" PRIu32 ":", s->n_free_slabs);
-  for (uint32_t x = s->free_slab; x != LLS_POL_NIL; x = s->slabs[x].next, n++) {
+  for (uint32_t x = s->free_slab; x != LLS_POL_NIL; before = x, x = s->slabs[x].next) {
     if (!lls_pol_report_check(a, x < s->n_slabs, "free slabs lead outside", x) ||
         !lls_pol_report_check(a, s->marks[x] == 0, "twice among the free slabs", x))
       break;
     s->marks[x] = 1;
+    n++;
     lls_pol_report_say(a, " %" PRIu32, x);
     lls_pol_report_check(a, s->slabs[x].kind == LLS_POL_NIL, "a free slab has a class",
+                         x);
+    lls_pol_report_check(a, s->slabs[x].previous == before, "broken list of free slabs",
                          x);
     lls_pol_report_check(a, s->slabs[x].n_used == 0 && s->slabs[x].n_held == 0,
                          "a free slab has blocks", x);

@@ -45,17 +45,16 @@ int lls_pol_face_audit(void *self, const struct lls_sink *);
 size_t lls_pol_face_kept(void *self, struct lls_kept_block *, size_t max);
 size_t lls_pol_face_adopt(void *self, struct lls_kept_block *, size_t n);
 
-/* All but the verbs that managers have their own ideas of: create, destroy, reserve,
- * preempt, prefix, computed and what is optional. */
+/* The transaction, and where blocks are: hardly any manager has its own ideas of these.
+ */
 #define LLS_POL_FACE                                                                     \
   .api_version = LLS_API_VERSION, .size = sizeof(struct lls_cache_vtable),               \
   .begin = lls_pol_face_begin, .mark = lls_pol_face_mark,                                \
   .rollback = lls_pol_face_rollback, .commit = lls_pol_face_commit,                      \
   .admit = lls_pol_face_admit, .release = lls_pol_face_release,                          \
-  .capacity = lls_pol_face_capacity, .need = lls_pol_face_need,                          \
-  .preempt_modes = lls_pol_face_preempt_modes, .info = lls_pol_face_info,                \
-  .table = lls_pol_face_table, .copies = lls_pol_face_copies,                            \
-  .stats = lls_pol_face_stats, .audit = lls_pol_face_audit
+  .capacity = lls_pol_face_capacity, .info = lls_pol_face_info,                          \
+  .preempt_modes = lls_pol_face_preempt_modes, .table = lls_pol_face_table,              \
+  .copies = lls_pol_face_copies
 
 #ifdef __cplusplus
 }

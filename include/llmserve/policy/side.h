@@ -29,6 +29,8 @@ extern "C" {
 struct lls_pol_side {
   const struct lls_host *host;
   bool shares; /* what is computed is put into the tree, and looked for there */
+  /* set before create: a sequence keeps blocks that no step reads any more */
+  bool keeps_all;
   uint32_t block_tokens, n_groups, n_tiers;
   uint32_t kinds[LLS_POL_MAX_GROUPS]; /* class of a group's blocks, in all tiers */
   uint32_t units[LLS_POL_MAX_GROUPS]; /* of a group's block */

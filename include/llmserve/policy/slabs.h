@@ -24,7 +24,7 @@
  * Property, tested by t/unit/test_slabs: what lls_pol_slabs_fits allows can be taken.
  *
  * All functions run on the [step] thread, init and free on [main]. Units and blocks are
- * numbers within the tier. The manager `paged` is the first that moves onto this.
+ * numbers within the tier.
  */
 #ifndef LLS_POL_SLABS_H
 #define LLS_POL_SLABS_H
@@ -128,6 +128,10 @@ static inline uint32_t lls_pol_slabs_blocks(const struct lls_pol_slabs *s)
  * there is none, this step may move no more, or the journal is full. Blocks already
  * moved stay moved until a rollback. */
 uint32_t lls_pol_slabs_take(struct lls_pol_slabs *, uint32_t kind);
+/* For a tier whose slabs are blocks: is that one free? Takes it, with one holder, and
+ * returns its first unit; the journal must have room. */
+bool lls_pol_slabs_is_free(const struct lls_pol_slabs *, uint32_t slab);
+uint32_t lls_pol_slabs_take_slab(struct lls_pol_slabs *, uint32_t slab);
 /* Adds a holder. */
 void lls_pol_slabs_hold(struct lls_pol_slabs *, uint32_t unit);
 /* Removes a holder. Returns true if it was the last one: the owner keeps the block or

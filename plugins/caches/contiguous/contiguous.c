@@ -1,204 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contiguous cache manager's interface to the core: each sequence gets one region
- * when it starts, for the greatest length it may reach. It is the baseline of
- * comparisons, in which most of a region is unused for most of the time.
+ * The contiguous cache manager: each sequence gets one region when it starts, for the
+ * greatest length it may reach. It is the baseline of comparisons, in which most of a
+ * region is unused for most of the time. What it does not say here is the usual policy
+ * (policy/face.h), without sharing and without a host.
  */
 #include "contiguous.h"
 
-#include <llmserve/policy/count.h>
+#include <llmserve/policy/face.h>
 
 #include <errno.h>
 #include <stdlib.h>
 
-static struct sequence *sequence_of(struct contiguous *m, const struct lls_request *r)
-{
-  struct sequence *s = r->slot < m->n_slots ? &m->sequences[r->slot] : NULL;
-  return s != NULL && s->admitted && s->request == r->id ? s : NULL;
-}
-
 /* ---- life ----------------------------------------------------------------------- */
-
-static bool allocate(struct contiguous *m)
-{
-  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
-  m->listed = calloc(m->n_slots, sizeof *m->listed);
-  m->order = calloc(m->n_slots + 1, sizeof *m->order);
-  m->entries = calloc(m->n_blocks, sizeof *m->entries);
-  m->lists = calloc(m->n_slots, sizeof *m->lists);
-  m->copies = calloc(m->max_copies, sizeof *m->copies);
-  m->journal = calloc(m->max_changes, sizeof *m->journal);
-  return m->sequences && m->listed && m->order && m->entries && m->lists && m->copies &&
-         m->journal;
-}
 
 static void destroy(void *self)
 {
-  struct contiguous *m = self;
-  free(m->sequences);
-  free(m->listed);
-  free(m->order);
-  free(m->entries);
-  free(m->lists);
-  free(m->copies);
-  free(m->journal);
-  free(m);
+  lls_pol_side_destroy(self);
+  free(self);
 }
 
 static int create(const struct lls_host *host, const void *params,
                   const struct lls_cache_geometry *g, void **self)
 {
-  uint32_t units = host->engine->groups[0]->forms[0].block_units;
-  if (g->device_units < units || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
-    return host->fail(host->context, -EINVAL,
-                      "a pool of %u units, blocks of %u tokens: a sequence needs a block "
-                      "of %u units, for 1 to 65535 tokens",
-                      g->device_units, g->block_tokens, units);
+  struct lls_cache_geometry device = *g;
   struct contiguous *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
-  m->host = host;
   m->params = *(const struct params *)params;
-  m->block_tokens = g->block_tokens;
-  m->units = units;
-  m->n_blocks = g->device_units / units;
-  m->n_slots = host->engine->max_requests;
-  m->max_copies = m->n_blocks;
-  m->max_changes = 4 * m->n_slots + 64;
-  if (!allocate(m)) {
+  device.host_units = 0; /* nothing is swapped */
+  m->side.keeps_all = true;
+  int rc = lls_pol_side_create(&m->side, host, &device);
+  if (rc < 0) {
     destroy(m);
-    return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
-                      g->device_units);
+    return rc;
   }
   *self = m;
   return 0;
 }
 
-static int admit(void *self, const struct lls_request *r)
-{
-  struct contiguous *m = self;
-  if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
-    return -EINVAL;
-  m->sequences[r->slot] = (struct sequence){.request = r->id, .admitted = true};
-  m->listed[r->slot].blocks = 0;
-  return 0;
-}
-
-static void release(void *self, const struct lls_request *r,
-                    const struct lls_release *how)
-{
-  struct contiguous *m = self;
-  (void)how; /* nothing is worth keeping: no other request can use it */
-  if (sequence_of(m, r) != NULL)
-    contiguous_set(m, r->slot, (struct sequence){0});
-}
-
-/* ---- the transaction ------------------------------------------------------------ */
-
-static int begin(void *self)
-{
-  struct contiguous *m = self;
-  if (m->open)
-    return -EBUSY;
-  m->open = true;
-  m->n_changes = m->n_copies = 0;
-  m->held_at_begin = m->held;
-  return 0;
-}
-
-static uint32_t mark(void *self)
-{
-  return ((struct contiguous *)self)->n_changes;
-}
-
-static int rollback(void *self, uint32_t to)
-{
-  struct contiguous *m = self;
-  if (!m->open || to > m->n_changes)
-    return -EINVAL;
-  contiguous_undo(m, to);
-  return 0;
-}
-
-static int commit(void *self)
-{
-  struct contiguous *m = self;
-  if (!m->open)
-    return -EINVAL;
-  m->open = false;
-  m->n_changes = 0;
-  lls_pol_count_copies(m->host, m->copies, m->n_copies);
-  return 0;
-}
+/* ---- how large ------------------------------------------------------------------ */
 
 /* Returns the blocks of the region for r, at least for `tokens`, at most those of the
  * cache. */
-static uint32_t region_of(const struct contiguous *m, const struct lls_request *r,
-                          uint64_t tokens)
+static uint32_t blocks_for(const struct contiguous *m, const struct lls_request *r,
+                           uint64_t tokens)
 {
-  uint32_t all = m->n_blocks * m->block_tokens, context = m->host->engine->max_context;
-  uint32_t reserved = reservation_of(r, m->params.reserve, (uint32_t)m->params.max_len,
-                                     all < context ? all : context);
-  uint32_t blocks = blocks_of(m, reserved > tokens ? reserved : tokens);
-  return blocks < m->n_blocks ? blocks : m->n_blocks;
+  uint32_t all = m->side.rows.row_blocks;
+  uint32_t limit =
+      lls_pol_min(all * m->side.block_tokens, m->side.host->engine->max_context);
+  uint32_t reserved =
+      reservation_of(r, m->params.reserve, (uint32_t)m->params.max_len, limit);
+  return lls_pol_min(blocks_of(m, reserved > tokens ? reserved : tokens), all);
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
                    uint32_t form, uint32_t flags)
 {
   struct contiguous *m = self;
-  const struct sequence *s = sequence_of(m, r);
+  struct lls_pol_sequence *s = lls_pol_rows_find(&m->side.rows, r);
   (void)flags;
-  if (s == NULL || !m->open)
+  if (s == NULL || !m->side.journal.open)
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
   uint64_t length = (uint64_t)s->cached + tokens;
-  if (blocks_of(m, length) > m->n_blocks)
+  if (blocks_of(m, length) > m->side.rows.row_blocks)
     return LLS_RESERVE_NEVER;
-  if (blocks_of(m, length) <= s->blocks)
+  if (blocks_of(m, length) <= contiguous_region(m, s).blocks)
     return LLS_RESERVE_OK;
-  return contiguous_place(m, r->slot, region_of(m, r, length)) ? LLS_RESERVE_OK
-                                                               : LLS_RESERVE_LATER;
-}
-
-static int preempt(void *self, const struct lls_request *r, uint32_t mode)
-{
-  struct contiguous *m = self;
-  struct sequence *s = sequence_of(m, r);
-  if (s == NULL || !m->open)
-    return -EINVAL;
-  if (mode == LLS_PREEMPT_DEFER)
-    return 0;
-  if (mode != LLS_PREEMPT_RECOMPUTE)
-    return mode == LLS_PREEMPT_SWAP ? -ENOTSUP : -EINVAL;
-  if (m->n_changes == m->max_changes)
-    return -ENOBUFS;
-  contiguous_set(m, r->slot, (struct sequence){.request = r->id, .admitted = true});
-  return 0;
-}
-
-static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
-{
-  struct sequence *s = sequence_of(self, r);
-  if (s != NULL && s->blocks > 0)
-    s->cached = cached_tokens;
-}
-
-/* ---- questions ------------------------------------------------------------------ */
-
-static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
-{
-  const struct contiguous *m = self;
-  if (tier == LLS_TIER_HOST)
-    out->total_units = out->free_units = out->reserved_units = 0;
-  if (tier != LLS_TIER_DEVICE)
-    return tier == LLS_TIER_HOST ? 0 : -ENOTSUP;
-  out->total_units = m->units * m->n_blocks;
-  out->free_units = m->units * (m->n_blocks - m->held);
-  out->reserved_units =
-      m->open && m->held > m->held_at_begin ? m->units * (m->held - m->held_at_begin) : 0;
-  return 0;
+  return contiguous_place(m, s, blocks_for(m, r, length)) ? LLS_RESERVE_OK
+                                                          : LLS_RESERVE_LATER;
 }
 
 /* A request never needs more than its prompt and max_new_tokens, whatever asks
@@ -207,7 +79,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
                 struct lls_need *out)
 {
   struct contiguous *m = self;
-  const struct sequence *s = sequence_of(m, r);
+  const struct lls_pol_sequence *s = lls_pol_rows_find(&m->side.rows, r);
   if (s == NULL)
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
@@ -216,84 +88,28 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   uint64_t length = (uint64_t)s->cached + tokens;
   if (length > most)
     length = most;
-  uint32_t blocks = blocks_of(m, length);
-  if (blocks > s->blocks && blocks <= m->n_blocks)
-    blocks = region_of(m, r, length);
-  out->new_units = blocks > s->blocks ? m->units * (blocks - s->blocks) : 0;
+  uint32_t held = contiguous_region(m, s).blocks, blocks = blocks_of(m, length);
+  if (blocks > held && blocks <= m->side.rows.row_blocks)
+    blocks = blocks_for(m, r, length);
+  out->new_units = blocks > held ? m->side.units[0] * (blocks - held) : 0;
   out->restore_units = 0;
   return 0;
 }
 
-static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
-{
-  struct contiguous *m = self;
-  const struct sequence *s = sequence_of(m, r);
-  if (s == NULL)
-    return -EINVAL;
-  *out = (struct lls_cache_info){
-      .size = out->size,
-      .residency = s->blocks > 0 ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
-      .form = s->blocks > 0 ? LLS_FORM_KV : LLS_FORM_NONE,
-      .device_units = m->units * s->blocks,
-      .owned_units = m->units * s->blocks,
-      .cached_tokens = s->cached,
-      .free_slots = s->blocks * m->block_tokens - s->cached,
-  };
-  return 0;
-}
-
-/* Fills the list that has the region's own place among the lists. */
-static void list_region(struct contiguous *m, const struct sequence *s,
-                        struct listed *listed)
-{
-  if (listed->base == s->base && listed->blocks == s->blocks)
-    return;
-  for (uint32_t i = 0; i < s->blocks; i++)
-    m->entries[s->base + i] = (struct lls_block_entry){
-        .block = (s->base + i) * m->units,
-        .first_token = i * m->block_tokens,
-        .count = (uint16_t)m->block_tokens,
-        .form = LLS_FORM_KV,
-    };
-  *listed = (struct listed){s->base, s->blocks};
-}
-
-static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
-{
-  struct contiguous *m = self;
-  const struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->blocks == 0)
-    return -EINVAL;
-  list_region(m, s, &m->listed[r->slot]);
-  m->lists[r->slot] =
-      (struct lls_group_list){.entries = m->entries + s->base, .n_entries = s->blocks};
-  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[r->slot]};
-  return 0;
-}
-
-static size_t copies(void *self, const struct lls_copy **out)
-{
-  const struct contiguous *m = self;
-  *out = m->copies;
-  return m->n_copies;
-}
-
-static uint32_t preempt_modes(void *self)
-{
-  (void)self;
-  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
-}
+/* ---- questions ------------------------------------------------------------------ */
 
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct contiguous *m = self;
+  const struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  uint32_t held = pool->n_slabs - pool->n_free_slabs;
   double cached = 0;
-  for (uint32_t i = 0; i < m->n_order; i++)
-    cached += m->sequences[m->order[i]].cached;
-  sink->number(sink->context, "blocks", m->n_blocks);
-  sink->number(sink->context, "blocks_free", m->n_blocks - m->held);
+  for (uint32_t slot = 0; slot < m->side.rows.n_slots; slot++)
+    cached += m->side.rows.sequences[slot].cached;
+  sink->number(sink->context, "blocks", pool->n_slabs);
+  sink->number(sink->context, "blocks_free", pool->n_free_slabs);
   sink->number(sink->context, "blocks_largest_gap", contiguous_largest_gap(m));
-  sink->number(sink->context, "tokens_reserved", (double)m->held * m->block_tokens);
+  sink->number(sink->context, "tokens_reserved", (double)held * m->side.block_tokens);
   sink->number(sink->context, "tokens_cached", cached);
 }
 
@@ -313,28 +129,16 @@ static const struct lls_cache_caps caps = {
 };
 
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
+    LLS_POL_FACE,
     .caps = &caps,
     .create = create,
     .destroy = destroy,
-    .capacity = capacity,
     .need = need,
-    .begin = begin,
-    .mark = mark,
-    .rollback = rollback,
-    .commit = commit,
     .reserve = reserve,
-    .preempt = preempt,
-    .admit = admit,
-    .release = release,
-    .info = info,
-    .table = table,
-    .copies = copies,
-    .computed = computed,
-    .preempt_modes = preempt_modes,
-    .audit = audit,
+    .preempt = lls_pol_face_preempt,
+    .computed = lls_pol_face_computed,
     .stats = stats,
+    .audit = audit,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
@@ -342,7 +146,7 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .size = sizeof llmserve_plugin,
     .kind = LLS_KIND_CACHE,
     .id = "contiguous",
-    .version = "1.0",
+    .version = "2.0",
     .description =
         "one contiguous region per sequence, sized for the longest answer (Orca)",
     .licence = "Apache-2.0",

@@ -1,162 +1,149 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Places of sequences: regions in order of their base, first fit, moving, and the
- * journal.
- *
- * There are as many regions as sequences on the device, a few hundred at most, so a
- * sorted array is walked.
- */
+/* Places of sequences: first fit, growing in place, and moving. */
 #include "contiguous.h"
 
-#include <llmserve/policy/check.h>
+/* Changes in the journal for a block that is taken and given back. */
+#define CHANGES_PER_BLOCK 48
 
-#include <string.h>
-
-static uint32_t end_of(const struct sequence *s)
+static const struct lls_pol_slabs *pool_of(const struct contiguous *m)
 {
-  return s->base + s->blocks;
+  return &m->side.slabs[LLS_TIER_DEVICE];
 }
 
-/* ---- the order ------------------------------------------------------------------ */
-
-static uint32_t place_in_order(const struct contiguous *m, uint32_t base)
+struct region contiguous_region(const struct contiguous *m,
+                                const struct lls_pol_sequence *s)
 {
-  uint32_t i = 0;
-  while (i < m->n_order && m->sequences[m->order[i]].base < base)
-    i++;
-  return i;
+  uint32_t blocks = lls_pol_rows_held(&m->side.rows, s, 0);
+  if (blocks == 0)
+    return (struct region){0, 0};
+  return (struct region){
+      lls_pol_rows_entries(&m->side.rows, s, 0)->block / m->side.units[0], blocks};
 }
 
-static void take_out(struct contiguous *m, uint32_t slot)
+/* ---- gaps ----------------------------------------------------------------------- */
+
+static bool is_in(struct region r, uint32_t block)
 {
-  const struct sequence *s = &m->sequences[slot];
-  if (s->blocks == 0)
-    return;
-  uint32_t i = place_in_order(m, s->base);
-  LLS_POL_CHECK(i < m->n_order && m->order[i] == slot && s->blocks <= m->held);
-  m->n_order--;
-  m->held -= s->blocks;
-  memmove(&m->order[i], &m->order[i + 1], (m->n_order - i) * sizeof *m->order);
+  return block - r.base < r.blocks; /* wraps around below the base */
 }
 
-static void put_in(struct contiguous *m, uint32_t slot)
+/* Walks the gaps, as if the region `own` was free; the first of at least `blocks`.
+ * Returns the size of the largest one before it. */
+static uint32_t find_gap(const struct contiguous *m, struct region own, uint32_t blocks,
+                         uint32_t *base)
 {
-  const struct sequence *s = &m->sequences[slot];
-  if (s->blocks == 0)
-    return;
-  uint32_t i = place_in_order(m, s->base);
-  LLS_POL_CHECK(m->n_order < m->n_slots && end_of(s) <= m->n_blocks);
-  LLS_POL_CHECK(i == 0 || end_of(&m->sequences[m->order[i - 1]]) <= s->base);
-  LLS_POL_CHECK(i == m->n_order || end_of(s) <= m->sequences[m->order[i]].base);
-  memmove(&m->order[i + 1], &m->order[i], (m->n_order - i) * sizeof *m->order);
-  m->order[i] = slot;
-  m->n_order++;
-  m->held += s->blocks;
-}
-
-static void replace(struct contiguous *m, uint32_t slot, struct sequence s)
-{
-  take_out(m, slot);
-  m->sequences[slot] = s;
-  m->listed[slot].blocks = 0;
-  put_in(m, slot);
-}
-
-void contiguous_set(struct contiguous *m, uint32_t slot, struct sequence s)
-{
-  LLS_POL_CHECK(!m->open || m->n_changes < m->max_changes);
-  LLS_POL_CHECK(s.cached <= (uint64_t)s.blocks * m->block_tokens);
-  if (m->open)
-    m->journal[m->n_changes++] = (struct change){slot, m->n_copies, m->sequences[slot]};
-  replace(m, slot, s);
-}
-
-void contiguous_undo(struct contiguous *m, uint32_t to)
-{
-  while (m->n_changes > to) {
-    const struct change *c = &m->journal[--m->n_changes];
-    m->n_copies = c->n_copies;
-    replace(m, c->slot, c->old);
+  const struct lls_pol_slabs *pool = pool_of(m);
+  uint32_t largest = 0;
+  for (uint32_t i = 0, gap = 0; i < pool->n_slabs && largest < blocks; i++) {
+    gap = lls_pol_slabs_is_free(pool, i) || is_in(own, i) ? gap + 1 : 0;
+    if (gap > largest) {
+      largest = gap;
+      *base = i + 1 - gap;
+    }
   }
-}
-
-/* ---- room ----------------------------------------------------------------------- */
-
-/* Walks the gaps, as if `without` held nothing; the first of at least `blocks`, or the
- * size of the largest. */
-static bool find_gap(const struct contiguous *m, uint32_t without, uint32_t blocks,
-                     uint32_t *base, uint32_t *largest)
-{
-  uint32_t from = 0;
-  *largest = 0;
-  for (uint32_t i = 0; i <= m->n_order; i++) {
-    if (i < m->n_order && m->order[i] == without)
-      continue;
-    const struct sequence *s = i < m->n_order ? &m->sequences[m->order[i]] : NULL;
-    uint32_t gap = (s != NULL ? s->base : m->n_blocks) - from;
-    *base = from;
-    if (gap >= blocks)
-      return true;
-    if (gap > *largest)
-      *largest = gap;
-    if (s != NULL)
-      from = end_of(s);
-  }
-  return false;
+  return largest;
 }
 
 uint32_t contiguous_largest_gap(const struct contiguous *m)
 {
-  uint32_t base, largest;
-  find_gap(m, UINT32_MAX, UINT32_MAX, &base, &largest);
-  return largest;
+  uint32_t base;
+  return find_gap(m, (struct region){0, 0}, UINT32_MAX, &base);
 }
 
-static bool can_grow_in_place(const struct contiguous *m, uint32_t slot, uint32_t blocks)
+static bool can_grow_in_place(const struct contiguous *m, struct region own,
+                              uint32_t blocks)
 {
-  const struct sequence *s = &m->sequences[slot];
-  if (s->blocks == 0)
-    return false;
-  uint32_t i = place_in_order(m, s->base) + 1;
-  uint32_t end = i < m->n_order ? m->sequences[m->order[i]].base : m->n_blocks;
-  return end - s->base >= blocks;
+  for (uint32_t i = own.blocks; i < blocks; i++)
+    if (!lls_pol_slabs_is_free(pool_of(m), own.base + i))
+      return false;
+  return own.blocks > 0;
 }
+
+/* ---- moving --------------------------------------------------------------------- */
 
 /* The two places may overlap, so the copies start at the end that nothing is moved to
  * before it was read. Copies are carried out in the order of the list. */
 static void copy_blocks(struct contiguous *m, uint32_t from, uint32_t to, uint32_t cached)
 {
-  uint32_t n = blocks_of(m, cached);
-  LLS_POL_CHECK(m->n_copies + (uint64_t)n <= m->max_copies);
+  struct lls_pol_side *side = &m->side;
+  uint32_t n = blocks_of(m, cached), units = side->units[0];
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = to < from ? i : n - 1 - i, left = cached - at * m->block_tokens;
-    m->copies[m->n_copies++] = (struct lls_copy){
+    uint32_t at = to < from ? i : n - 1 - i;
+    side->copies[side->n_copies + i] = (struct lls_copy){
         .order = LLS_COPY_BEFORE_STEP,
-        .source_form = LLS_FORM_KV,
-        .target_form = LLS_FORM_KV,
-        .n_slots = (uint16_t)(left < m->block_tokens ? left : m->block_tokens),
-        .source = (from + at) * m->units,
-        .target = (to + at) * m->units,
+        .n_slots =
+            (uint16_t)lls_pol_min(cached - at * side->block_tokens, side->block_tokens),
+        .source = (from + at) * units,
+        .target = (to + at) * units,
     };
   }
+  lls_pol_journal_set(&side->journal, &side->n_copies, side->n_copies + n);
 }
 
-bool contiguous_place(struct contiguous *m, uint32_t slot, uint32_t blocks)
+/* Frees the blocks of a region, the last one first. */
+static void give_back(struct contiguous *m, struct region own)
 {
-  struct sequence s = m->sequences[slot];
-  uint32_t base = s.base, largest, moved = blocks_of(m, s.cached);
-  if (m->n_changes == m->max_changes)
+  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  for (uint32_t i = own.base + own.blocks; i-- > own.base;)
+    if (lls_pol_slabs_let_go(pool, i * m->side.units[0]))
+      lls_pol_slabs_free(pool, i * m->side.units[0]);
+}
+
+/* Takes blocks [from, until) of a region that begins at `base`. */
+static void take(struct contiguous *m, const struct lls_pol_sequence *s, uint32_t base,
+                 uint32_t from, uint32_t until)
+{
+  struct lls_pol_side *side = &m->side;
+  for (uint32_t i = from; i < until; i++)
+    lls_pol_rows_put(&side->rows, s, 0, i,
+                     lls_pol_slabs_take_slab(&side->slabs[LLS_TIER_DEVICE], base + i));
+  lls_pol_journal_set(&side->journal, &lls_pol_rows_list(&side->rows, s, 0)->past, until);
+}
+
+bool contiguous_place(struct contiguous *m, struct lls_pol_sequence *s, uint32_t blocks)
+{
+  struct lls_pol_side *side = &m->side;
+  struct region own = contiguous_region(m, s);
+  uint32_t base = own.base;
+  bool begins = s->row == LLS_POL_NIL, stays = can_grow_in_place(m, own, blocks);
+  if ((begins && side->rows.n_free == 0) || blocks > side->rows.row_blocks ||
+      !lls_pol_journal_has_room(&side->journal,
+                                CHANGES_PER_BLOCK * (own.blocks + (uint64_t)blocks + 1)))
     return false;
-  if (!can_grow_in_place(m, slot, blocks) &&
-      (!find_gap(m, slot, blocks, &base, &largest) ||
-       m->n_copies + moved > m->max_copies))
+  if (!stays && (find_gap(m, own, blocks, &base) < blocks ||
+                 side->n_copies + blocks_of(m, s->cached) > side->max_copies))
     return false;
-  uint32_t from = s.base;
-  bool moves = s.blocks > 0 && base != from;
-  s.base = base;
-  s.blocks = blocks;
-  contiguous_set(m, slot, s);
-  if (moves)
-    copy_blocks(m, from, base, s.cached);
+  if (begins)
+    lls_pol_rows_begin(&side->rows, s);
+  if (!stays && own.blocks > 0 && base != own.base)
+    copy_blocks(m, own.base, base, s->cached);
+  if (!stays)
+    give_back(m, own);
+  take(m, s, base, stays ? own.blocks : 0, blocks);
   return true;
+}
+
+/* ---- audit ---------------------------------------------------------------------- */
+
+static void audit_region(struct contiguous *m, struct lls_pol_report *a, uint32_t slot)
+{
+  const struct lls_pol_sequence *s = &m->side.rows.sequences[slot];
+  struct region own = contiguous_region(m, s);
+  const struct lls_block_entry *entries = lls_pol_rows_entries(&m->side.rows, s, 0);
+  for (uint32_t i = 0; i < own.blocks; i++)
+    lls_pol_report_check(a, entries[i].block == (own.base + i) * m->side.units[0],
+                         "a region in pieces", slot);
+  lls_pol_report_say(a, "request %" PRIu64 " at %" PRIu32 ", %" PRIu32 " blocks",
+                     s->request, own.base, own.blocks);
+  lls_pol_report_end_line(a);
+}
+
+int contiguous_audit(struct contiguous *m, const struct lls_sink *sink)
+{
+  struct lls_pol_report a = {.m = m, .host = m->side.host, .sink = sink};
+  int rc = lls_pol_side_audit(&m->side, sink);
+  for (uint32_t slot = 0; slot < m->side.rows.n_slots && rc == 0; slot++)
+    if (m->side.rows.sequences[slot].row != LLS_POL_NIL)
+      audit_region(m, &a, slot);
+  return rc == 0 ? a.result : rc;
 }
