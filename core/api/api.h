@@ -87,9 +87,6 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
 /* "host:port", "[v6]:port" or ":port"; port 0 takes a free one. */
 int lls_api_listen(struct lls_api *api, const char *address, struct lls_error *err);
 
-/* Returns the first listener's address as "host:port", with the real port. */
-const char *lls_api_address(const struct lls_api *api);
-
 /* Takes the step loop's events and passes each to its request. */
 void lls_api_on_wake(struct lls_api *api);
 

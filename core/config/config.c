@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <libgen.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,6 +169,29 @@ static void apply_changes(struct lls_loading *l, const struct lls_changes *chang
                         changes->list[i]);
 }
 
+/* Appends the addresses of later lines to the first one's value, before settings of the
+ * command line replace it. */
+static void join_listen(struct lls_loading *l)
+{
+  struct lls_ini *ini = &l->config->ini;
+  struct lls_ini_entry *first =
+      (struct lls_ini_entry *)lls_ini_find(ini, "server", "listen");
+  char *joined;
+  for (size_t i = 0; first != NULL && i < ini->n; i++) {
+    struct lls_ini_entry *entry = &ini->entries[i];
+    if (entry <= first || entry->key == NULL || strcmp(entry->section, "server") != 0 ||
+        strcmp(entry->key, "listen") != 0)
+      continue;
+    if (asprintf(&joined, "%s, %s", first->value, entry->value) < 0) {
+      lls_loading_error(l, 0, "no memory");
+      return;
+    }
+    free(first->value);
+    first->value = joined;
+    lls_ini_remove(ini, i--);
+  }
+}
+
 static int load(struct lls_loading *l, const char *const *settings, size_t n,
                 const struct lls_changes *changes)
 {
@@ -182,6 +206,7 @@ static int load(struct lls_loading *l, const char *const *settings, size_t n,
   l->folder = folder_of(l->path);
   if (l->folder == NULL)
     lls_loading_error(l, 0, "no memory");
+  join_listen(l);
   for (size_t i = 0; i < n; i++)
     apply_setting(l, LLS_INI_SET, settings[i]);
   apply_changes(l, changes);

@@ -18,7 +18,7 @@
 
 struct lls_server_config {       /* [server] */
   struct lls_api_limits api;     /* first: see sections.c */
-  const char *listen;            /* HOST:PORT or [v6]:PORT, well formed */
+  const char *listen;            /* list of listen_address.h, well formed */
   int64_t drain_timeout;         /* ns, as all timeouts */
   const char *api_keys;          /* file, or "": no key is needed */
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */

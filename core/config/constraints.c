@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constraints on the core's keys that the tables can't express. */
-#include "core/base/address.h"
+#include "core/base/listen_address.h"
 #include "core/config/candidates.h"
 #include "core/config/instance_list.h"
 #include "core/config/loading.h"
@@ -18,14 +18,18 @@
 
 static void check_listen(struct lls_loading *l)
 {
-  const char *listen = l->config->server.listen;
-  char host[LLS_HOST_MAX];
-  const char *port;
-  if (lls_address_split(listen, host, &port) < 0)
-    lls_loading_error(l, lls_loading_line(l, "server", "listen"),
-                      "[server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, "
-                      "0.0.0.0:8080 or [::1]:8080; found '%s'",
-                      listen);
+  const char *list = l->config->server.listen;
+  struct lls_listen_address address;
+  struct lls_error err = {0};
+  unsigned n = 0;
+  int rc;
+  while ((rc = lls_listen_next(&list, &address, &err)) > 0)
+    n++;
+  if (rc == 0 && n == 0)
+    lls_fail(&err, -EINVAL, "expected an address, like 127.0.0.1:8080; found none");
+  if (err.text[0] != '\0')
+    lls_loading_error(l, lls_loading_line(l, "server", "listen"), "[server] listen: %s",
+                      err.text);
 }
 
 /* Checks [server] replica: it is part of ids and headers, and in ids a '-' ends it. */

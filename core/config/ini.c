@@ -180,13 +180,24 @@ fail_open:
   return rc;
 }
 
+static void free_entry(struct lls_ini_entry *entry)
+{
+  free(entry->section);
+  free(entry->key);
+  free(entry->value);
+}
+
+void lls_ini_remove(struct lls_ini *ini, size_t i)
+{
+  free_entry(&ini->entries[i]);
+  ini->n--;
+  memmove(ini->entries + i, ini->entries + i + 1, (ini->n - i) * sizeof *ini->entries);
+}
+
 void lls_ini_free(struct lls_ini *ini)
 {
-  for (size_t i = 0; i < ini->n; i++) {
-    free(ini->entries[i].section);
-    free(ini->entries[i].key);
-    free(ini->entries[i].value);
-  }
+  for (size_t i = 0; i < ini->n; i++)
+    free_entry(&ini->entries[i]);
   free(ini->entries);
   free(ini->path);
   *ini = (struct lls_ini){0};

@@ -52,6 +52,9 @@ int lls_ini_unpack(struct lls_unpack *, struct lls_ini *out);
 int lls_ini_set(struct lls_ini *, unsigned line, const char *section, const char *key,
                 const char *value);
 
+/* Removes entry i; later ones move up. */
+void lls_ini_remove(struct lls_ini *, size_t i);
+
 /* Returns the entry of a key, or if key is NULL the section's first line; NULL if there
  * is none. */
 const struct lls_ini_entry *lls_ini_find(const struct lls_ini *, const char *section,

@@ -27,8 +27,11 @@ BEGINS_WITH(server, api);
 BEGINS_WITH(api, http);
 static const struct lls_param server_params[] = {
     LLS_PARAM_STRING(server, listen, "127.0.0.1:8080",
-                     "address and port to serve HTTP on, [v6]:port for IPv6; port 0 "
-                     "takes any free one"),
+                     "addresses to serve HTTP on, with commas between or each in a line "
+                     "of its own: ADDRESS:PORT ([v6]:PORT for IPv6; port 0 takes any "
+                     "free one), or unix:/PATH or unix:/PATH:MODE for a Unix socket, "
+                     "whose file has the mode 0660 unless MODE says otherwise; not used "
+                     "if systemd passes sockets on (etc/llmserve.socket)"),
     LLS_PARAM_DURATION(server, drain_timeout, "30s", 0, 3600e9,
                        "how long running requests may continue after SIGTERM",
                        .flags = LLS_PARAM_RELOADABLE),

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <utlist.h>
 
@@ -466,7 +467,7 @@ void lls_http_connection_check(struct lls_http_connection *connection, uint64_t 
 static void set_options(struct lls_http_connection *connection)
 {
   uv_os_fd_t fd;
-  if (connection->admin)
+  if (connection->by_path)
     return;
   uv_tcp_nodelay(&connection->tcp, 1);
 #ifdef TCP_NOTSENT_LOWAT
@@ -505,7 +506,9 @@ static void note_peer(struct lls_http_connection *connection)
   struct sockaddr *p = (struct sockaddr *)&peer, *o = (struct sockaddr *)&own;
   int peer_size = sizeof peer, own_size = sizeof own;
   connection->local = connection->admin;
-  if (connection->admin || uv_tcp_getpeername(&connection->tcp, p, &peer_size) != 0 ||
+  if (connection->by_path && !connection->admin)
+    strcpy(connection->peer, "unix");
+  if (connection->by_path || uv_tcp_getpeername(&connection->tcp, p, &peer_size) != 0 ||
       uv_tcp_getsockname(&connection->tcp, o, &own_size) != 0)
     return;
   uv_ip_name(p, connection->peer, sizeof connection->peer);
@@ -542,23 +545,26 @@ static struct lls_http_connection *make_connection(struct lls_http_server *serve
   return connection;
 }
 
-void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener)
+void lls_http_connection_accept(struct lls_http_listener *listener)
 {
+  struct lls_http_server *server = listener->server;
   LLS_HTTP_ON_MAIN(server);
   bool refused;
   struct lls_http_connection *connection = make_connection(server, &refused);
   if (connection == NULL)
     return;
-  connection->admin = listener->type == UV_NAMED_PIPE;
-  int error = connection->admin ? uv_pipe_init(server->uv, &connection->pipe, 0)
-                                : uv_tcp_init(server->uv, &connection->tcp);
+  connection->by_path = listener->by_path;
+  connection->admin = listener->admin;
+  int error = connection->by_path ? uv_pipe_init(server->uv, &connection->pipe, 0)
+                                  : uv_tcp_init(server->uv, &connection->tcp);
   if (error != 0) {
     free(connection);
     return;
   }
   init_connection(connection, server);
   refused |= server->counters.open > (uint64_t)server->config.limits.max_connections;
-  if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 || refused) {
+  if (uv_accept((uv_stream_t *)&listener->tcp, (uv_stream_t *)&connection->tcp) != 0 ||
+      refused) {
     server->counters.refused += refused;
     lls_http_connection_close(connection);
     return;

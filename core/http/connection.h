@@ -22,13 +22,14 @@
 #include <netinet/in.h>
 
 #include "core/base/check.h"
+#include "core/base/listen_address.h"
 #include "core/http/output.h"
 #include "core/http/parser.h"
 #include "core/http/server.h"
 
 #define LLS_HTTP_LINGER_MS     2000
 #define LLS_HTTP_MAX_PIPELINED 65536
-#define LLS_HTTP_MAX_LISTENERS 8
+#define LLS_HTTP_MAX_LISTENERS 32
 #define LLS_HTTP_READ_BYTES    65536
 #define LLS_HTTP_SMALL_BODY    65536 /* a body up to this size is a small one */
 
@@ -42,7 +43,7 @@ enum lls_http_phase {
 struct lls_http_connection {
   union {
     uv_tcp_t tcp;
-    uv_pipe_t pipe; /* a client of the administrator's Unix socket */
+    uv_pipe_t pipe; /* a client of a Unix socket */
   };
   uv_shutdown_t shutdown;
   struct lls_http_server *server;
@@ -57,12 +58,31 @@ struct lls_http_connection {
   struct lls_text ahead; /* bytes that the client sent before it had the current answer */
   size_t held;           /* bytes counted in server->held: head, body and ahead */
   char peer[INET6_ADDRSTRLEN];
+  bool by_path;       /* the client came through a Unix socket */
   bool admin;         /* the client came through the administrator's Unix socket */
   bool local;         /* the peer is on this machine */
   uint64_t since_ms;  /* when the phase or the request began */
   uint64_t linger_ms; /* when LINGERING began */
   uint64_t taken_ms;  /* when the client last took a byte, or no output was waiting */
   uint64_t taken;     /* bytes that the client had taken then */
+};
+
+/* A socket that clients connect to. */
+struct lls_http_listener {
+  union {
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+  };
+  struct lls_http_server *server;
+  bool by_path;           /* a Unix socket */
+  bool admin;             /* the administrator's */
+  bool inherited;         /* from the service manager, where it outlives this process */
+  bool open;              /* the handle is to be closed */
+  char url[LLS_HOST_MAX]; /* "http://host:port", "unix:/path" */
+  /* The file of a Unix socket, removed at the end if it is still this one; "": none. */
+  char path[LLS_SOCKET_PATH_MAX];
+  dev_t device;
+  ino_t inode;
 };
 
 struct lls_http_server {
@@ -75,12 +95,10 @@ struct lls_http_server {
   struct lls_http_connection *connections; /* utlist */
   /* connection for a client that comes when memory is short; NULL while in use */
   struct lls_http_connection *spare;
-  uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];
+  struct lls_http_listener listeners[LLS_HTTP_MAX_LISTENERS]; /* (n_listeners) */
   unsigned n_listeners;
-  uv_pipe_t socket; /* the administrator's Unix socket, if has_socket */
-  bool has_socket;
-  char address[80];
-  bool exposed; /* listens on more than loopback */
+  char address[80]; /* of the first TCP listener */
+  bool exposed;     /* listens on more than loopback */
   uv_timer_t sweep;
   bool sweeping;
   bool last_call; /* new connections are refused, and each answer ends its connection */
@@ -96,7 +114,7 @@ struct lls_http_server {
 
 /* Accepts a new connection of this listener; closes it if there are max_connections
  * already. */
-void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener);
+void lls_http_connection_accept(struct lls_http_listener *listener);
 
 /* Closes the connection if one of its timeouts has passed. */
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms);
@@ -114,6 +132,18 @@ void lls_http_connection_linger(struct lls_http_connection *connection);
 /* Called when the answer is complete: begins the next request, or ends the connection. */
 void lls_http_connection_answered(struct lls_http_connection *connection);
 
+/* Starts the sweep if it does not run yet. Returns 0 or libuv's error. */
+int lls_http_server_start_sweep(struct lls_http_server *server);
+/* Stops accepting, and removes the file of a Unix socket. `closed` is
+ * lls_http_listener_closed. */
+void lls_http_listener_close(struct lls_http_listener *listener, uv_close_cb closed);
+void lls_http_listener_closed(uv_handle_t *handle);
+/* Binds a Unix socket to the path, in place of an ended server's, and notes its file in
+ * the listener. Returns the socket, or a negative errno. */
+int lls_http_socket_make(struct lls_http_listener *listener, const char *path,
+                         unsigned mode, struct lls_error *err);
+/* Removes the listener's file, unless another server has put its own there. */
+void lls_http_socket_remove(struct lls_http_listener *listener);
 /* Runs the next sweep after the shortest allowed interval. */
 void lls_http_server_sweep_soon(struct lls_http_server *server);
 /* Called when one of the server's handles has been closed. */

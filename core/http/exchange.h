@@ -44,8 +44,9 @@ struct lls_http_exchange {
   bool logged;                  /* the request has a line in the log, or will get one */
 };
 
-/* Returns the client's address without its port, and whether it is on this machine. Both
- * describe the other end of the connection, which may be a proxy. */
+/* Returns the client's address without its port ("unix" if it came through a Unix socket
+ * of [server] listen, "" through the administrator's), and whether it is on this machine.
+ * Both describe the other end of the connection, which may be a proxy. */
 const char *lls_http_peer(struct lls_http_exchange *exchange);
 bool lls_http_peer_is_local(struct lls_http_exchange *exchange);
 /* True if the request came through the administrator's Unix socket, which only its owner

@@ -38,6 +38,19 @@ static void drop_new_connections(const uv_tcp_t *listener)
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
+/* The service manager keeps an inherited socket, with the connections in its queue, for
+ * the next process. A Unix socket takes no filter, but new clients find it by its file.
+ */
+static void end_listener(struct lls_http_listener *listener)
+{
+  if (listener->inherited)
+    lls_http_listener_close(listener, lls_http_listener_closed);
+  else if (listener->by_path)
+    lls_http_socket_remove(listener);
+  else
+    drop_new_connections(&listener->tcp);
+}
+
 void lls_http_server_last_call(struct lls_http_server *server)
 {
   LLS_HTTP_ON_MAIN(server);
@@ -45,7 +58,7 @@ void lls_http_server_last_call(struct lls_http_server *server)
     return;
   server->last_call = true;
   for (unsigned i = 0; i < server->n_listeners; i++)
-    drop_new_connections(&server->listeners[i]);
+    end_listener(&server->listeners[i]);
 }
 
 static bool expects(const struct lls_http_connection *connection, uint64_t now_ms)

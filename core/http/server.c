@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens listeners, runs the sweep that enforces the timeouts, and closes the server. */
+/* Creates the server, runs the sweep that enforces the timeouts, and closes it. */
 #include "core/http/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 #include <utlist.h>
 
-#include "core/base/address.h"
 #include "core/http/connection.h"
 
-#define BACKLOG      1024
 #define SWEEP_MIN_MS 20
 #define SWEEP_MAX_MS 1000
 
@@ -46,44 +37,7 @@ void lls_http_server_destroy(struct lls_http_server *server)
   free(server);
 }
 
-/* ---- listening ------------------------------------------------------------------ */
-
-static int resolve(const char *address, struct addrinfo **out, struct lls_error *err)
-{
-  char host[LLS_HOST_MAX];
-  const char *port;
-  const struct addrinfo hints = {
-      .ai_flags = AI_PASSIVE,
-      .ai_family = AF_UNSPEC,
-      .ai_socktype = SOCK_STREAM,
-  };
-  if (lls_address_split(address, host, &port) < 0)
-    return lls_fail(err, -EINVAL,
-                    "%s: not an address to listen on; write host:port, such as "
-                    "127.0.0.1:8080 or [::1]:8080",
-                    address);
-  int error = getaddrinfo(host[0] != '\0' ? host : NULL, port, &hints, out);
-  if (error != 0)
-    return lls_fail(err, -EADDRNOTAVAIL, "%s: %s", address, gai_strerror(error));
-  return 0;
-}
-
-static void remember_address(struct lls_http_server *server, const uv_tcp_t *listener)
-{
-  struct sockaddr_storage name;
-  char host[INET6_ADDRSTRLEN] = "";
-  int length = sizeof name;
-  if (uv_tcp_getsockname(listener, (struct sockaddr *)&name, &length) != 0)
-    return;
-  server->exposed |= !lls_address_is_loopback((struct sockaddr *)&name);
-  if (server->address[0] != '\0')
-    return;
-  uv_ip_name((struct sockaddr *)&name, host, sizeof host);
-  bool v6 = name.ss_family == AF_INET6;
-  unsigned port = ntohs(v6 ? ((struct sockaddr_in6 *)&name)->sin6_port
-                           : ((struct sockaddr_in *)&name)->sin_port);
-  snprintf(server->address, sizeof server->address, v6 ? "[%s]:%u" : "%s:%u", host, port);
-}
+/* ---- the sweep ------------------------------------------------------------------- */
 
 /* True if a client that ended its sending side has closed the socket too. libuv does not
  * report this, since it no longer watches a socket that has ended. */
@@ -124,8 +78,9 @@ static uint64_t sweep_every(const struct lls_http_server *server)
   return every < SWEEP_MIN_MS ? SWEEP_MIN_MS : every;
 }
 
-static int start_sweep(struct lls_http_server *server)
+int lls_http_server_start_sweep(struct lls_http_server *server)
 {
+  LLS_HTTP_ON_MAIN(server);
   uint64_t every = sweep_every(server);
   if (server->sweeping)
     return 0;
@@ -144,12 +99,6 @@ void lls_http_server_sweep_soon(struct lls_http_server *server)
     uv_timer_start(&server->sweep, on_sweep, SWEEP_MIN_MS, sweep_every(server));
 }
 
-static void on_connection(uv_stream_t *listener, int status)
-{
-  if (status == 0)
-    lls_http_connection_accept(listener->data, listener);
-}
-
 void lls_http_server_set_limits(struct lls_http_server *server,
                                 const struct lls_http_limits *limits)
 {
@@ -163,82 +112,6 @@ void lls_http_server_hand_over(struct lls_http_server *server,
 {
   server->config = *config;
   lls_http_server_set_limits(server, &config->limits);
-}
-
-int lls_http_server_listen(struct lls_http_server *server, const char *address,
-                           struct lls_error *err)
-{
-  struct addrinfo *found;
-  if (server->n_listeners == LLS_HTTP_MAX_LISTENERS)
-    return lls_fail(err, -EMFILE, "%s: at most %d addresses", address,
-                    LLS_HTTP_MAX_LISTENERS);
-  int error = resolve(address, &found, err);
-  if (error != 0)
-    return error;
-  uv_tcp_t *listener = &server->listeners[server->n_listeners];
-  uv_tcp_init(server->uv, listener);
-  listener->data = server;
-  server->n_listeners++;
-  server->handles++;
-  error = uv_tcp_bind(listener, found->ai_addr, 0);
-  freeaddrinfo(found);
-  if (error == 0)
-    error = uv_listen((uv_stream_t *)listener, BACKLOG, on_connection);
-  if (error == 0)
-    error = start_sweep(server);
-  if (error != 0)
-    return lls_fail(err, error, "cannot listen on %s: %s", address, uv_strerror(error));
-  remember_address(server, listener);
-  return 0;
-}
-
-/* Removes the socket file of an ended server. Returns 0 if the path is free then. */
-static int clear_path(const char *path, struct lls_error *err)
-{
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  struct stat found;
-  if (strlen(path) >= sizeof address.sun_path)
-    return lls_fail(err, -ENAMETOOLONG, "%s: a socket's path has at most %zu bytes", path,
-                    sizeof address.sun_path - 1);
-  if (lstat(path, &found) != 0)
-    return 0;
-  if (!S_ISSOCK(found.st_mode))
-    return lls_fail(err, -EEXIST, "%s: there is a file, which is no socket", path);
-  strcpy(address.sun_path, path);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  bool used = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-  if (fd >= 0)
-    close(fd);
-  if (used)
-    return lls_fail(err, -EADDRINUSE, "%s: another server listens there", path);
-  unlink(path);
-  return 0;
-}
-
-/* Sets the mode before listen: clients can connect only after listen, so never with
- * another mode. */
-int lls_http_server_listen_admin(struct lls_http_server *server, const char *path,
-                                 struct lls_error *err)
-{
-  uv_pipe_t *socket = &server->socket;
-  LLS_HTTP_ON_MAIN(server);
-  int error = clear_path(path, err);
-  if (error != 0)
-    return error;
-  uv_pipe_init(server->uv, socket, 0);
-  socket->data = server;
-  server->has_socket = true;
-  server->handles++;
-  error = uv_pipe_bind(socket, path);
-  if (error == 0 && chmod(path, 0600) != 0)
-    error = -errno;
-  if (error == 0)
-    error = uv_listen((uv_stream_t *)socket, BACKLOG, on_connection);
-  if (error == 0)
-    error = start_sweep(server);
-  return error == 0
-             ? 0
-             : lls_fail(err, error, "cannot listen on %s: %s", path, uv_strerror(error));
 }
 
 const char *lls_http_server_address(const struct lls_http_server *server)
@@ -289,6 +162,13 @@ void lls_http_server_handle_closed(struct lls_http_server *server)
   }
 }
 
+void lls_http_listener_closed(uv_handle_t *handle)
+{
+  struct lls_http_listener *listener = handle->data;
+  LLS_HTTP_ON_MAIN(listener->server);
+  lls_http_server_handle_closed(listener->server);
+}
+
 /* Lets clients read complete answers; closes all other connections now. */
 static void close_connections(struct lls_http_server *server)
 {
@@ -311,9 +191,7 @@ void lls_http_server_close(struct lls_http_server *server, void (*closed)(void *
   server->handles++; /* counts this call as a handle, so that `closed` is not called
                         before its end */
   for (unsigned i = 0; i < server->n_listeners; i++)
-    uv_close((uv_handle_t *)&server->listeners[i], on_handle_closed);
-  if (server->has_socket)
-    uv_close((uv_handle_t *)&server->socket, on_handle_closed);
+    lls_http_listener_close(&server->listeners[i], lls_http_listener_closed);
   close_connections(server);
   lls_http_server_handle_closed(server);
 }

@@ -48,16 +48,31 @@ struct lls_http_server;
 int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
                            struct lls_http_server **out, struct lls_error *err);
 
-/* Listens on "host:port", "[v6]:port" or ":port"; port 0 takes a free one. */
-int lls_http_server_listen(struct lls_http_server *server, const char *address,
+/*
+ * Listens on each address of a list as of core/base/listen_address.h; port 0 takes a free
+ * one. A socket file that an ended server left there is removed, and the server removes
+ * its own at its end.
+ */
+int lls_http_server_listen(struct lls_http_server *server, const char *list,
                            struct lls_error *err);
 
-/* Listens on a Unix socket that only its owner and root can open. A socket file that an
- * ended server left there is removed. */
+/* Listens on a Unix socket that only its owner and root can open. */
 int lls_http_server_listen_admin(struct lls_http_server *server, const char *path,
                                  struct lls_error *err);
 
-/* Returns "host:port" of the first listener, with the real port; "" before it exists. */
+/*
+ * Listens on a socket that the service manager has opened, and takes ownership of fd.
+ * `name` is its name there: "admin" is the administrator's, "http" is without TLS.
+ */
+int lls_http_server_listen_inherited(struct lls_http_server *server, int fd,
+                                     const char *name, struct lls_error *err);
+
+/* Writes all addresses that clients may use, as in "http://127.0.0.1:8080,
+ * unix:/run/api.sock". */
+void lls_http_server_urls(const struct lls_http_server *server, char *text, size_t size);
+
+/* Returns "host:port" of the first TCP listener, with the real port; "" if there is
+ * none. */
 const char *lls_http_server_address(const struct lls_http_server *server);
 
 /* True if one of its listeners can be reached from other machines. */

@@ -6,6 +6,7 @@
  *
  *   serve.c             lls_serve: start to exit, and the signals
  *   load.c              loading the model while requests are answered with 503
+ *   listen.c            the sockets that clients connect to
  *   start.c             making the parts from the configuration
  *   settings.c          settings that start, check and reload all read
  *   resources.c         whether the folders, files and memory they need exist
@@ -221,6 +222,10 @@ int server_check_memory(const struct server *, const struct lls_config *,
 /* Starts to listen and to load the model; load.loaded then calls server_loaded. */
 int server_load(struct server *, struct lls_error *err);
 void server_loaded(struct server *);
+
+/* ---- listen.c */
+/* Opens the sockets that clients connect to. */
+int server_listen(struct server *, struct lls_error *err);
 
 /* ---- worker_ranks.c */
 /* Joins the processes that a launcher has started, if ranks are processes. */

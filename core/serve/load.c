@@ -90,6 +90,7 @@ int server_load(struct server *s, struct lls_error *err)
       .error_body = lls_api_error_body,
       .error_type = "application/json",
   };
+  char urls[LLS_ERROR_MAX];
   int rc = server_check_places(c, err);
   if (rc == 0)
     rc = server_check_state_is_free(c, err);
@@ -99,21 +100,17 @@ int server_load(struct server *s, struct lls_error *err)
     return rc;
   rc = lls_http_server_create(&s->uv, &http, &s->http, err);
   if (rc == 0)
-    rc = lls_http_server_listen(s->http, c->server.listen, err);
+    rc = server_listen(s, err);
   if (rc < 0)
-    return lls_config_fail(c, err, rc, "server", "listen", "%s", lls_error_text(err, rc));
-  if (c->server.admin_socket[0] != '\0')
-    rc = lls_http_server_listen_admin(s->http, c->server.admin_socket, err);
-  if (rc < 0)
-    return lls_config_fail(c, err, rc, "server", "admin_socket", "%s",
-                           lls_error_text(err, rc));
+    return rc;
   if (lls_http_server_is_exposed(s->http) && s->wanted_keys.users == NULL)
     lls_log(&s->log, LLS_LOG_WARNING, "server",
             "any client that reaches %s may ask: set [server] api_keys, or listen on "
             "127.0.0.1",
             lls_http_server_address(s->http));
-  lls_log(&s->log, LLS_LOG_INFO, "model", "loading %s; until then http://%s answers 503",
-          c->model.path, lls_http_server_address(s->http));
+  lls_http_server_urls(s->http, urls, sizeof urls);
+  lls_log(&s->log, LLS_LOG_INFO, "model", "loading %s; until then %s answers 503",
+          c->model.path, urls);
   lls_notify("STATUS=loading %s", c->model.path);
   return start_thread(s, err);
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/installed.h"
+#include "core/base/listen_address.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -183,6 +184,15 @@ static void allow_devices(struct rules *r, bool gpu)
     allow(r, "/dev", READS | WRITE_FILE | TRUNCATE | IOCTL_DEV);
 }
 
+static void allow_sockets(struct rules *r, const struct lls_config *c)
+{
+  const char *list = c->server.listen;
+  struct lls_listen_address address;
+  while (lls_listen_next(&list, &address, NULL) > 0)
+    allow_folder_of(r, address.path, MAKE_SOCK | REMOVE_FILE);
+  allow_folder_of(r, c->server.admin_socket, MAKE_SOCK | REMOVE_FILE);
+}
+
 static void allow_writes(struct rules *r, const struct lls_config *c)
 {
   const char *given = getenv("STATE_DIRECTORY");
@@ -194,7 +204,7 @@ static void allow_writes(struct rules *r, const struct lls_config *c)
     allow_folder_of(r, c->server.state, ALL_BUT_EXECUTE);
   allow_folder_of(r, c->server.decisions, ALL_BUT_EXECUTE);
   allow(r, c->cache.measurements, ALL_BUT_EXECUTE);
-  allow_folder_of(r, c->server.admin_socket, MAKE_SOCK | REMOVE_FILE);
+  allow_sockets(r, c);
   if (given != NULL && snprintf(folder, sizeof folder, "%.*s", (int)strcspn(given, ":"),
                                 given) < (int)sizeof folder)
     allow(r, folder, ALL_BUT_EXECUTE);

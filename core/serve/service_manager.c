@@ -48,17 +48,19 @@ static void start_watchdog(struct server *s)
 static void tell_generation(const struct server *s)
 {
   const struct lls_admin_state *a = &s->admin;
-  lls_notify("READY=1\nSTATUS=%s http://%s, generation %llu%s%s",
-             s->config->server.served_model_name, lls_api_address(s->api),
-             (unsigned long long)a->generation,
+  char urls[LLS_ERROR_MAX];
+  lls_http_server_urls(s->http, urls, sizeof urls);
+  lls_notify("READY=1\nSTATUS=%s %s, generation %llu%s%s",
+             s->config->server.served_model_name, urls, (unsigned long long)a->generation,
              a->reloads_begun > 0 && !a->reload_good ? "; last reload refused: " : "",
              a->reloads_begun > 0 && !a->reload_good ? a->reload_message : "");
 }
 
 void server_ready(struct server *s)
 {
-  lls_log(&s->log, LLS_LOG_INFO, "server", "listening on http://%s",
-          lls_api_address(s->api));
+  char urls[LLS_ERROR_MAX];
+  lls_http_server_urls(s->http, urls, sizeof urls);
+  lls_log(&s->log, LLS_LOG_INFO, "server", "listening on %s", urls);
   tell_generation(s);
   start_watchdog(s);
   server_look(s);

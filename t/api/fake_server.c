@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/api/api.h"
+#include "core/api/api_internal.h"
 #include "text/template/template.h"
 #include "text/tokenizer/tokenizer.h"
 #include "t/api/fake_loop.h"
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
   uv_signal_init(&server.uv, &server.terminate);
   uv_signal_start(&server.terminate, on_terminate, SIGTERM);
   server.terminate.data = &server;
-  printf("%s\n", lls_api_address(server.api));
+  printf("%s\n", lls_http_server_address(server.api->http));
   fflush(stdout);
   uv_run(&server.uv, UV_RUN_DEFAULT);
   lls_api_destroy(server.api);

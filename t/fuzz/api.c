@@ -108,7 +108,7 @@ static struct rig *the_rig(void)
   uv_loop_init(&rig.uv);
   rig.log = (struct lls_log){.fd = open("/dev/null", O_WRONLY), .level = LLS_LOG_INFO};
   create(&rig);
-  const char *port = strrchr(lls_api_address(rig.api), ':') + 1;
+  const char *port = strrchr(lls_http_server_address(rig.api->http), ':') + 1;
   rig.address = (struct sockaddr_in){.sin_family = AF_INET,
                                      .sin_port = htons((uint16_t)atoi(port)),
                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

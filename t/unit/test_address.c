@@ -2,7 +2,7 @@
 /* Addresses to listen on: good ones are split, others are refused. */
 #include "t/tap.h"
 
-#include "core/base/address.h"
+#include "core/base/listen_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -55,6 +55,51 @@ static void test_bad_addresses_are_refused(void **state)
   }
 }
 
+static void test_a_list_is_read_address_by_address(void **state)
+{
+  (void)state;
+  const char *list = " 127.0.0.1:80,[::1]:81  https://:82, http://h:83 ,"
+                     "unix:/run/x unix:/run/y:z:0600,unix:/run/w:12,";
+  const struct lls_listen_address want[] = {
+      {.host = "127.0.0.1", .port = "80"},
+      {.host = "::1", .port = "81"},
+      {.host = "", .port = "82", .tls = LLS_LISTEN_TLS_ALWAYS},
+      {.host = "h", .port = "83", .tls = LLS_LISTEN_TLS_NEVER},
+      {.path = "/run/x", .mode = 0660},
+      {.path = "/run/y:z", .mode = 0600},
+      {.path = "/run/w:12", .mode = 0660},
+  };
+  struct lls_listen_address got;
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    assert_int_equal(lls_listen_next(&list, &got, NULL), 1);
+    assert_string_equal(got.host, want[i].host);
+    assert_string_equal(got.port, want[i].port);
+    assert_string_equal(got.path, want[i].path);
+    assert_int_equal(got.mode, want[i].mode);
+    assert_int_equal(got.tls, want[i].tls);
+    assert_int_equal(lls_listen_uses_tls(&got, true), i < 3);
+    assert_false(lls_listen_uses_tls(&got, false));
+  }
+  assert_int_equal(lls_listen_next(&list, &got, NULL), 0);
+}
+
+static void test_bad_lists_are_refused_by_name(void **state)
+{
+  (void)state;
+  char path[200] = "unix:/", host[600];
+  memset(path + 6, 'x', 150);
+  memset(host, 'h', sizeof host - 1);
+  host[sizeof host - 1] = '\0';
+  const char *const cases[] = {"8080", "ftp://x:1", "unix:", "unix:x", path, host};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct lls_listen_address got;
+    struct lls_error err = {0};
+    const char *list = cases[i];
+    assert_int_equal(lls_listen_next(&list, &got, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "found '"));
+  }
+}
+
 static const struct sockaddr *address_of(const char *text, struct sockaddr_storage *room)
 {
   struct sockaddr_in *v4 = (struct sockaddr_in *)room;
@@ -91,6 +136,8 @@ static void test_whose_an_address_is(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_list_is_read_address_by_address),
+      cmocka_unit_test(test_bad_lists_are_refused_by_name),
       cmocka_unit_test(test_good_addresses_are_split),
       cmocka_unit_test(test_bad_addresses_are_refused),
       cmocka_unit_test(test_whose_an_address_is),

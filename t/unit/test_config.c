@@ -34,6 +34,28 @@ static void load_good(const struct folder *folder, const char *text,
 
 /* ---- what is right ---- */
 
+/* Lines of `listen` add up; a setting of the command line replaces them all. */
+static void test_lines_of_listen_add_up(void **state)
+{
+  const struct folder *folder = *state;
+  const char *const setting = "server.listen=:1";
+  static const char text[] =
+      GOOD_PLUGINS "[server]\nlisten = :80, [::1]:0\nreplica = a\nlisten = unix:/run/x\n"
+                   "[model]\npath = .\n";
+  struct lls_config c;
+  struct lls_config_errors errors = {0};
+  char path[PATH_MAX];
+  load_good(folder, text, &c);
+  assert_string_equal(c.server.listen, ":80, [::1]:0, unix:/run/x");
+  assert_string_equal(c.server.replica, "a");
+  lls_config_free(&c);
+  snprintf(path, sizeof path, "%s/x.ini", folder->path);
+  assert_int_equal(lls_config_load_with(path, &setting, 1, &c, &errors), 0);
+  assert_string_equal(c.server.listen, ":1");
+  lls_config_free(&c);
+  lls_config_errors_free(&errors);
+}
+
 static void test_listen_and_path_are_enough(void **state)
 {
   const struct folder *folder = *state;
@@ -178,13 +200,18 @@ static void test_one_error_at_a_time(void **state)
                                    "threads, from 0 to 1024; found ''"},
       {"[server]\nlisten = 8080\n",
        ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
-       "[::1]:8080; found '8080'"},
+       "[::1]:8080, or unix:/PATH; found '8080'"},
       {"[server]\nlisten = ::1:8080\n",
        ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
-       "[::1]:8080; found '::1:8080'"},
+       "[::1]:8080, or unix:/PATH; found '::1:8080'"},
       {"[server]\nlisten = localhost:65536\n",
        ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
-       "[::1]:8080; found 'localhost:65536'"},
+       "[::1]:8080, or unix:/PATH; found 'localhost:65536'"},
+      {"[server]\nlisten = :80, unix:run/x\n",
+       ":8: [server] listen: expected the whole path of a Unix socket, like "
+       "unix:/run/llmserve/api.sock; found 'unix:run/x'"},
+      {"[server]\nlisten =\n",
+       ":8: [server] listen: expected an address, like 127.0.0.1:8080; found none"},
       {"[scheduler.good]\nbudget = 0\n", ":8: [scheduler.good] budget: expected a whole "
                                          "number of tokens, from 1 to 4096; found "
                                          "'0'"},
@@ -466,6 +493,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_core_tables_are_sound),
       IN_FOLDER(test_listen_and_path_are_enough),
+      IN_FOLDER(test_lines_of_listen_add_up),
       IN_FOLDER(test_values_are_bound),
       IN_FOLDER(test_plugin_section_is_bound),
       IN_FOLDER(test_plugin_by_path_from_the_ini),

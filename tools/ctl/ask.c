@@ -13,11 +13,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/base/address.h"
 #include "core/base/json_parse.h"
+#include "core/base/listen_address.h"
 #include "core/base/text.h"
 
-#define TIMEOUT_S 60 /* long, since a reload may load large plugins */
+#define DEFAULT_ADDRESS "127.0.0.1:8080" /* default of [server] listen */
+#define TIMEOUT_S       60               /* long, since a reload may load large plugins */
 
 static int connect_to(const struct addrinfo *found)
 {
@@ -47,6 +48,36 @@ static int open_socket(const char *path, struct lls_error *err)
   strcpy(address.sun_path, path);
   int fd = connect_to(&one);
   return fd < 0 ? lls_fail(err, fd, "no llmserve at %s: %s", path, strerror(-fd)) : fd;
+}
+
+/* Writes the address as open_connection reads it. */
+static void write_address(const struct lls_listen_address *from, char *out)
+{
+  bool v6 = strchr(from->host, ':') != NULL;
+  if (from->path[0] != '\0')
+    snprintf(out, CTL_ADDRESS_BYTES, "%s", from->path);
+  else
+    snprintf(out, CTL_ADDRESS_BYTES, "%s%s%s:%s", v6 ? "[" : "", from->host,
+             v6 ? "]" : "", from->port);
+}
+
+void ctl_find_address(const struct lls_ini *ini, char out[CTL_ADDRESS_BYTES])
+{
+  struct lls_listen_address found;
+  bool certificate = lls_ini_find(ini, "tls", "certificate") != NULL;
+  snprintf(out, CTL_ADDRESS_BYTES, "%s", DEFAULT_ADDRESS);
+  for (size_t i = 0; i < ini->n; i++) {
+    const struct lls_ini_entry *e = &ini->entries[i];
+    const char *list = e->value;
+    if (e->key == NULL || strcmp(e->section, "server") != 0 ||
+        strcmp(e->key, "listen") != 0)
+      continue;
+    while (lls_listen_next(&list, &found, NULL) > 0) {
+      write_address(&found, out);
+      if (!lls_listen_uses_tls(&found, certificate))
+        return;
+    }
+  }
 }
 
 /* Connects to an address from [server] listen, where "" means every interface, or to a

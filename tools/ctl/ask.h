@@ -8,11 +8,18 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/config/ini.h"
+
+#define CTL_ADDRESS_BYTES 300
 
 struct ctl_server {
   const char *address;
   const char *key; /* an API key; "": none */
 };
+
+/* Writes the first address without TLS in [server] listen; the last one if each has TLS,
+ * the key's default if there are none. */
+void ctl_find_address(const struct lls_ini *ini, char out[CTL_ADDRESS_BYTES]);
 
 /* Returns the HTTP status, with an answer that the caller releases. Negative, with an
  * error: not reachable, no answer, or no JSON. */

@@ -20,7 +20,6 @@
 #include "tools/ctl/print.h"
 
 #define DEFAULT_CONFIG  LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
-#define DEFAULT_ADDRESS "127.0.0.1:8080" /* default of [server] listen */
 #define EXIT_REFUSED    1
 #define EXIT_USAGE      2
 #define EXIT_SILENCE    3
@@ -207,16 +206,15 @@ static int run(const struct arguments *a)
 {
   struct lls_ini ini = {0};
   struct lls_error err = {0};
-  char key[CTL_KEY_BYTES];
+  char key[CTL_KEY_BYTES], listen[CTL_ADDRESS_BYTES];
   struct ctl_server server = {.address = a->address, .key = key};
   bool has_ini = lls_ini_read(a->config, ignore_line, NULL, &ini, &err) == 0;
-  const struct lls_ini_entry *listen =
-      has_ini ? lls_ini_find(&ini, "server", "listen") : NULL;
   char *socket = has_ini ? find_socket(a->config, &ini) : NULL;
+  ctl_find_address(&ini, listen);
   if (server.address == NULL)
     server.address = socket;
   if (server.address == NULL)
-    server.address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
+    server.address = listen;
   int rc = ctl_find_key(a->key_file, has_ini ? &ini : NULL, key, &err);
   if (rc < 0)
     fprintf(stderr, "llmserve-ctl: %s\n", err.text);

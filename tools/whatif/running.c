@@ -12,8 +12,6 @@
 #include "core/base/json_parse.h"
 #include "tools/workload/decision_file.h"
 
-#define DEFAULT_ADDRESS "127.0.0.1:8080" /* default of [server] listen */
-
 static void ignore_line(void *context, unsigned line, const char *sentence)
 {
   (void)context, (void)line, (void)sentence; /* ignored: llmserve-sim reports it */
@@ -215,10 +213,9 @@ int whom_find(const struct whatif_options *o, struct whom *w, struct lls_error *
   w->server.key = w->key;
   bool has_ini =
       lls_ini_read(config_of(o).path, ignore_line, NULL, &w->ini, &unread) == 0;
-  const struct lls_ini_entry *listen =
-      has_ini ? lls_ini_find(&w->ini, "server", "listen") : NULL;
+  ctl_find_address(&w->ini, w->address);
   if (o->address[0] == '\0')
-    w->server.address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
+    w->server.address = w->address;
   int rc = ctl_find_key(o->key_file[0] != '\0' ? o->key_file : NULL,
                         has_ini ? &w->ini : NULL, w->key, err);
   if (rc < 0)

@@ -23,7 +23,7 @@ struct running {
 struct whom {
   struct ctl_server server; /* address: the INI's, or from the options */
   struct lls_ini ini;
-  char key[CTL_KEY_BYTES];
+  char key[CTL_KEY_BYTES], address[CTL_ADDRESS_BYTES];
 };
 
 /* Sets it from the options and the INI that they name, which need not exist. */

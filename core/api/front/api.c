@@ -100,11 +100,6 @@ int lls_api_listen(struct lls_api *api, const char *address, struct lls_error *e
   return status;
 }
 
-const char *lls_api_address(const struct lls_api *api)
-{
-  return lls_http_server_address(api->http);
-}
-
 void lls_api_on_wake(struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
