@@ -48,39 +48,46 @@ int lls_transaction_rollback(struct lls_instance *in, uint32_t mark)
   return LLS_CALL(&in->policies, cache, rollback, mark);
 }
 
-/* A manager that shares a whole request holds blocks that it does not know. Its
- * prefixes are not used any more, and requests compute theirs. */
+/* A manager that shares a whole request, or says that more of its tokens are elsewhere
+ * than it shares, holds blocks that it does not know. Its prefixes are not used any more,
+ * and requests compute theirs. */
 static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live,
-                            uint32_t found)
+                            const struct lls_prefix *found)
 {
   struct lls_policy_host *host = in->policies.cache.host;
   host->breaches++;
   host->bad_prefix = true;
-  lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, host->name,
-          "prefix of request %llu %s has %u tokens, as many as the request's %u or more: "
-          "no prefixes are taken from this plugin until it is replaced",
-          (unsigned long long)live->view.id, live->label, found,
-          lls_request_length(&live->view));
+  lls_log(
+      in->log, LLS_LOG_PLUGIN_MISBEHAVING, host->name,
+      "prefix of request %llu %s has %u tokens, %u of them on the host and %u on disk, "
+      "where the request has %u: no prefixes are taken from this plugin until it is "
+      "replaced",
+      (unsigned long long)live->view.id, live->label, found->tokens, found->on_host,
+      found->on_disk, lls_request_length(&live->view));
 }
 
-uint32_t lls_transaction_prefix(struct lls_instance *in, struct lls_live *live, bool take)
+struct lls_prefix lls_transaction_prefix(struct lls_instance *in, struct lls_live *live,
+                                         bool take)
 {
   struct lls_policies *p = &in->policies;
+  const struct lls_prefix none = {.size = sizeof none};
   LLS_ON_STEP(in);
   if (live->view.cached_tokens > 0 || !LLS_HAS(p, cache, prefix) ||
       lls_live_needs_every_row(live) || p->cache.host->bad_prefix ||
       !in->caps.chunked_prefill)
-    return 0;
+    return none;
   uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
-  struct lls_prefix prefix = {.size = sizeof prefix};
-  int rc = LLS_CALL(p, cache, prefix, &live->view, take, &prefix);
-  uint32_t found = rc == 0 ? prefix.tokens : 0;
-  if (found < lls_request_length(&live->view)) /* the last token is always computed */
+  struct lls_prefix found = none;
+  if (LLS_CALL(p, cache, prefix, &live->view, take, &found) != 0)
+    return none;
+  /* the last token is always computed */
+  if (found.tokens < lls_request_length(&live->view) && found.on_host <= found.tokens &&
+      found.on_disk <= found.tokens - found.on_host)
     return found;
   if (take)
     LLS_CALL(p, cache, rollback, mark);
-  note_bad_prefix(in, live, found);
-  return 0;
+  note_bad_prefix(in, live, &found);
+  return none;
 }
 
 int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
@@ -95,7 +102,8 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
       tokens > lls_request_pending(&live->view))
     return -EINVAL;
   uint32_t mark = LLS_CALL(p, cache, mark);
-  uint32_t context = live->view.cached_tokens + lls_transaction_prefix(in, live, true);
+  uint32_t context =
+      live->view.cached_tokens + lls_transaction_prefix(in, live, true).tokens;
   uint32_t left = lls_request_length(&live->view) - context;
   uint32_t run_tokens = tokens < left ? tokens : left;
   int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens, form, flags);

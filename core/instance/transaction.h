@@ -5,6 +5,8 @@
 #ifndef LLS_INSTANCE_TRANSACTION_H
 #define LLS_INSTANCE_TRANSACTION_H
 
+#include <llmserve/cache.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,9 +17,10 @@ void lls_transaction_open(struct lls_instance *);
 int lls_transaction_reserve(struct lls_instance *, struct lls_live *, uint32_t tokens,
                             uint32_t form, uint32_t flags);
 int lls_transaction_preempt(struct lls_instance *, struct lls_live *, uint32_t mode);
-/* Returns how many tokens the cache shares with a first chunk, which need not be
- * computed: always fewer than the request has. take: claims them. */
-uint32_t lls_transaction_prefix(struct lls_instance *, struct lls_live *, bool take);
+/* Returns which tokens the cache shares with a first chunk, which need not be computed:
+ * always fewer than the request has. take: claims them. */
+struct lls_prefix lls_transaction_prefix(struct lls_instance *, struct lls_live *,
+                                         bool take);
 /* Notes a change for the request, for rollback. */
 void lls_transaction_note(struct lls_instance *, struct lls_live *, uint32_t mark_before);
 /* Undoes all changes since the manager's mark; 0: all changes. */

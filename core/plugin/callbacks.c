@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdio.h>
 
+#define BUILD_IT                                                                         \
+  "; build it with the headers of this llmserve, whose doc/abi.md says what has changed"
+
 typedef void (*any_callback)(void);
 
 static bool is_given(const void *vtable, const struct lls_callback *callback)
@@ -31,17 +34,31 @@ int lls_struct_check(const char *name, size_t version_1_size, size_t size,
   char expected[48];
   if (found[0] < 1 || found[0] > LLS_API_VERSION) {
     format_range(expected, 1, LLS_API_VERSION);
-    return lls_fail(
-        err, -EPROTO,
-        "%s: api_version: expected %s, found %u; build it with the headers of "
-        "this llmserve",
-        name, expected, found[0]);
+    return lls_fail(err, -EPROTO, "%s: api_version: expected %s, found %u" BUILD_IT, name,
+                    expected, found[0]);
   }
   if (found[1] < version_1_size || found[1] > size) {
     format_range(expected, version_1_size, size);
-    return lls_fail(err, -EPROTO, "%s: size: expected %s, found %u", name, expected,
-                    found[1]);
+    return lls_fail(err, -EPROTO, "%s: size: expected %s, found %u" BUILD_IT, name,
+                    expected, found[1]);
   }
+  return 0;
+}
+
+int lls_caps_check(const struct lls_cache_caps *caps, struct lls_error *err)
+{
+  const size_t least = LLS_SIZE_UP_TO(struct lls_cache_caps, forms);
+  char expected[48];
+  format_range(expected, least, sizeof *caps);
+  if (caps->size < least || caps->size > sizeof *caps)
+    return lls_fail(err, -EPROTO,
+                    "struct lls_cache_vtable: caps: expected a struct of %s bytes, found "
+                    "something else" BUILD_IT,
+                    expected);
+  if (caps->kinds == 0 || caps->forms == 0)
+    return lls_fail(err, -EPROTO,
+                    "struct lls_cache_vtable: caps: expected a group kind and a form, "
+                    "found none");
   return 0;
 }
 

@@ -51,6 +51,10 @@ extern const struct lls_vtable_rules lls_predictor_rules;
 int lls_struct_check(const char *name, size_t version_1_size, size_t size,
                      const uint32_t found[2], struct lls_error *err);
 
+/* Checks the abilities of a cache manager. A vtable as it was before groups has a
+ * function in their place. */
+int lls_caps_check(const struct lls_cache_caps *, struct lls_error *err);
+
 /* Copies a plugin's vtable into a zeroed `full` of rules->size bytes, so that callbacks
  * which an older plugin lacks are NULL, and checks it. */
 int lls_vtable_read(const struct lls_vtable_rules *, const void *vtable, void *full,

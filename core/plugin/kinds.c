@@ -30,7 +30,7 @@ static const struct lls_callback_pair scheduler_pairs[] = {
 
 const struct lls_vtable_rules lls_scheduler_rules = {
     .name = "struct lls_scheduler_vtable",
-    .version_1_size = LLS_SIZE_UP_TO(struct lls_scheduler_vtable, import_state),
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_scheduler_vtable, on_session_end),
     .size = sizeof(struct lls_scheduler_vtable),
     .required = scheduler_required,
     .n_required = sizeof scheduler_required / sizeof *scheduler_required,
@@ -65,7 +65,7 @@ static const struct lls_callback_pair cache_pairs[] = {
 
 const struct lls_vtable_rules lls_cache_rules = {
     .name = "struct lls_cache_vtable",
-    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, import_state),
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, adopt),
     .size = sizeof(struct lls_cache_vtable),
     .required = cache_required,
     .n_required = sizeof cache_required / sizeof *cache_required,

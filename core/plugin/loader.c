@@ -93,11 +93,13 @@ static int check_identity(const struct lls_plugin *d, uint32_t kind, const char 
 static int read_vtable(struct lls_plugin_module *m, struct lls_error *err)
 {
   const void *vtable = m->descriptor->vtable;
+  int rc;
   switch (m->descriptor->kind) {
   case LLS_KIND_SCHEDULER:
     return lls_vtable_read(&lls_scheduler_rules, vtable, &m->scheduler, err);
   case LLS_KIND_CACHE:
-    return lls_vtable_read(&lls_cache_rules, vtable, &m->cache, err);
+    rc = lls_vtable_read(&lls_cache_rules, vtable, &m->cache, err);
+    return rc < 0 ? rc : lls_caps_check(m->cache.caps, err);
   default:
     return lls_vtable_read(&lls_predictor_rules, vtable, &m->predictor, err);
   }

@@ -102,7 +102,18 @@ static int info(void *context, const struct lls_request *r, struct lls_cache_inf
 static uint32_t prefix(void *context, const struct lls_request *r)
 {
   struct lls_live *live = checked(context, r);
-  return live != NULL ? lls_transaction_prefix(context, live, false) : 0;
+  return live != NULL ? lls_transaction_prefix(context, live, false).tokens : 0;
+}
+
+static int prefix_info(void *context, const struct lls_request *r, struct lls_prefix *out)
+{
+  struct lls_instance *in = context;
+  struct lls_live *live = checked(in, r);
+  if (live == NULL)
+    return -ENOENT;
+  const struct lls_prefix found = lls_transaction_prefix(in, live, false);
+  write_out(out, &found, sizeof found);
+  return LLS_HAS(&in->policies, cache, prefix) ? 0 : -ENOTSUP;
 }
 
 static int forms(void *context, struct lls_form_info *out, size_t max)
@@ -140,5 +151,6 @@ void lls_cache_service_init(struct lls_instance *in)
       .prefix = prefix,
       .forms = forms,
       .transfer_ns = transfer_ns,
+      .prefix_info = prefix_info,
   };
 }

@@ -187,6 +187,8 @@ static bool check_migrate(const struct lls_instance *in, const struct lls_plan_i
 static bool check_item(struct lls_instance *in, const struct lls_plan_item *item,
                        struct tally *t)
 {
+  if (item->kind >= LLS_PLAN_ENCODE && item->kind <= LLS_PLAN_FETCH)
+    return bad(t, NULL, "has an item that this version of llmserve does not carry out");
   struct lls_live *live = lls_request_table_find(in->table, item->request);
   if (live == NULL)
     return bad(t, NULL, "names a request that is not alive");

@@ -2,11 +2,15 @@
 /*
  * Cache managers: where each sequence's cached state is stored.
  *
- *     model's layers --> groups (data)       manager (a plugin)          kernels
- *     all of them        group 0 FULL        list: 2u 2u 2u 2u ... 2u    base + unit x
- *                          KV: 2 units                                   unit_bytes
+ *     model's layers     --> groups (data)         manager (a plugin)        kernels
+ *     5 attend to all        0 FULL      5 units   5u 5u 5u 5u 5u ... 5u     base + unit
+ * x 25 have a window       1 WINDOW   50 units   -- -- -- 50u 50u 50u      unit_bytes (30
+ * fold a state       1 STATE   983 units   [read] [written])
  *
- *     pool: one array of equal units, u      |u|u|u|u|u|u|u|u|u| ... |
+ *     pool: one array of equal units, u            |u|u|u|u|u|u|u|u|u| ... |
+ *
+ * The engine makes the groups from the model's configuration: one at least, at most 8.
+ * No engine of this version makes a group of kind STATE.
  *
  * The pool of a device is an array of equal *units*. A *block* is what a group of layers
  * keeps of block_tokens consecutive tokens of one sequence, in one form: block_units
@@ -66,6 +70,7 @@ struct lls_cache_geometry {
   uint32_t block_tokens; /* slots of a block */
   uint64_t unit_bytes;
   uint32_t device_units, host_units;
+  uint32_t disk_units; /* 0: this version keeps no blocks on disk */
   /* The forms that full blocks of group 0 are to take in a tier; NONE: that in which
    * steps compute. [cache] int8. */
   uint32_t device_form, host_form;
@@ -89,13 +94,19 @@ struct lls_cache_caps {
 struct lls_prefix {
   uint32_t size;
   uint32_t tokens; /* 0: nothing */
+  /* of these, tokens that have to be copied to the device first */
+  uint32_t on_host, on_disk;
+  /* tokens that others have in FULL groups: more than `tokens` if what they had in other
+   * groups is gone; 0: not said. */
+  uint32_t branch;
   /* version 1 ends here */
 };
 
 /* How a request leaves. */
 struct lls_release {
   uint32_t size;
-  uint32_t flags; /* enum lls_release_flags */
+  uint32_t flags;                    /* enum lls_release_flags */
+  const struct lls_session *session; /* NULL: of none, as always in this version */
   /* version 1 ends here */
 };
 
@@ -201,6 +212,8 @@ struct lls_cache_service {
   int (*forms)(void *, struct lls_form_info *, size_t max);
   /* Returns the time to copy `units`, by the cost service; enum lls_link. */
   int64_t (*transfer_ns)(void *, uint32_t units, uint32_t link);
+  /* As prefix, with all that the manager says of it. -ENOTSUP: it shares nothing. */
+  int (*prefix_info)(void *, const struct lls_request *, struct lls_prefix *);
   /* version 1 ends here */
 };
 

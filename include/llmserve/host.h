@@ -51,6 +51,9 @@ struct lls_engine_caps {
   /* The layers' groups; the first is the FULL group if there is one */
   uint32_t n_groups;
   const struct lls_group *const *groups; /* (n_groups) */
+  /* Limits of what later versions do; 0 in this one. */
+  uint32_t max_drafts;       /* guesses verified for one sequence in a step */
+  uint32_t max_encode_units; /* work of encoders in one step */
   /* version 1 ends here */
 };
 
@@ -85,6 +88,10 @@ struct lls_iteration_shape {
   const struct lls_chunk_shape *chunks; /* (n_chunks) prefill chunks */
   const uint32_t *decode_context;       /* (n_decodes) cached tokens */
   uint64_t hidden_tokens;               /* tokens in hidden form */
+  /* The estimates of this version ignore the following. */
+  uint64_t draft_tokens; /* guesses to verify, beside the decodes' own tokens */
+  uint64_t encode_units; /* work of encoders */
+  uint32_t n_states;     /* sequences with a state, in groups of kind STATE */
   /* version 1 ends here */
 };
 

@@ -145,6 +145,48 @@ struct lls_key { /* an array element: it never grows */
   uint64_t word[2];
 };
 
+/* An image, or another input that is no text, within a prompt. No server of this version
+ * makes one. */
+struct lls_input {
+  uint32_t size;
+  uint32_t first_token, n_tokens; /* the places of the prompt that it takes */
+  uint32_t encode_units;          /* work of its encoder, see LLS_PLAN_ENCODE */
+  uint32_t whole; /* 1: its tokens attend to each other both ways, and run in one step */
+  uint32_t encoded;       /* 1: its encoder has run */
+  struct lls_key content; /* equal for equal inputs; part of its blocks' keys */
+  /* version 1 ends here */
+};
+
+/* How the last answer of a session ended. */
+enum lls_session_end {
+  LLS_SESSION_STOPPED = 1,
+  LLS_SESSION_LENGTH,
+  LLS_SESSION_TOOL_CALL, /* the client runs a tool, and comes back with its result */
+  LLS_SESSION_CANCELLED,
+};
+
+/*
+ * Requests of one conversation, which come one after the other and begin alike. A handle
+ * like a request's: read-only, valid from its first request until on_session_end returns.
+ * No server of this version makes one.
+ */
+struct lls_session {
+  uint32_t size;
+  uint32_t tenant;
+  uint64_t id;
+  const char *name;  /* the client's, "" without one */
+  uint32_t alive;    /* requests of it */
+  uint32_t ended_by; /* enum lls_session_end */
+  /* what its last answer left, as the cache manager says */
+  uint32_t tokens, on_device, on_host, on_disk;
+  int64_t ended_ns;
+  int64_t returns_ns;         /* when its next request is expected, or LLS_NEVER */
+  int64_t until_ns;           /* until when RETAIN keeps it, or LLS_NEVER */
+  const struct lls_key *keys; /* (n_keys) of its full blocks */
+  uint32_t n_keys;
+  /* version 1 ends here */
+};
+
 static inline bool lls_key_equal(const struct lls_key *a, const struct lls_key *b)
 {
   return a->word[0] == b->word[0] && a->word[1] == b->word[1];
@@ -205,6 +247,15 @@ struct lls_request {
    * these keys, not by token ids. */
   const struct lls_key *keys;
   uint32_t n_keys;
+  /* The members from here on are of what later versions do: 0 and NULL in this one. */
+  /* tokens that its state has seen, in groups of kind STATE; at most cached_tokens */
+  uint32_t state_tokens;
+  uint32_t drafted_tokens; /* guesses of its next tokens */
+  uint32_t n_inputs;
+  const int32_t *drafts;   /* (drafted_tokens) */
+  const float *draft_odds; /* (drafted_tokens) of acceptance, if those before are */
+  const struct lls_input *const *inputs; /* (n_inputs) in the order of its tokens */
+  const struct lls_session *session;     /* NULL: of none */
   /* version 1 ends here */
 };
 
@@ -378,6 +429,10 @@ enum lls_plan_kind {
   LLS_PLAN_MIGRATE, /* hands the request to instance `target`; to this instance: takes
                        over an offer */
   LLS_PLAN_REJECT,  /* end it, for a reason REJECTED or CAPACITY */
+  /* The numbers of the last three are taken; this version refuses a plan with one. */
+  LLS_PLAN_ENCODE, /* run the encoder of its input number `mode`, before RUN covers it */
+  LLS_PLAN_RETAIN, /* keep the blocks of session `request` in tier `mode`, to until_ns */
+  LLS_PLAN_FETCH,  /* bring the blocks of session `request` to tier `mode` */
 };
 
 enum lls_preempt_mode {
@@ -394,12 +449,12 @@ struct lls_plan_item { /* an array element: it never grows */
    * version's engine verifies none: 0. */
   uint32_t drafts;
   uint32_t form;   /* RUN, nothing cached yet: enum lls_form, NONE = the cache's choice */
-  uint32_t mode;   /* PREEMPT: enum lls_preempt_mode */
+  uint32_t mode;   /* PREEMPT: enum lls_preempt_mode; see the last three kinds */
   uint32_t reason; /* REJECT: enum lls_finish_reason */
   uint32_t target; /* MIGRATE: instance */
   uint32_t reserved; /* 0 */
-  int64_t until_ns;  /* of no kind of this version: 0 */
-  uint64_t request;  /* id */
+  int64_t until_ns;  /* RETAIN; of no kind that this version carries out: 0 */
+  uint64_t request;  /* id; RETAIN, FETCH: of a session */
 };
 
 /*

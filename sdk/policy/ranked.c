@@ -49,14 +49,6 @@ void lls_pol_ranked_free(struct lls_pol_ranked *k)
   lls_pol_heap_free(&k->heap);
 }
 
-const struct lls_request *lls_pol_ranked_first(struct lls_pol_ranked *k, int64_t *key)
-{
-  if (k->heap.n == 0)
-    return NULL;
-  *key = k->heap.entries[0].key;
-  return k->heap.entries[0].item;
-}
-
 const struct lls_request *lls_pol_ranked_pop(struct lls_pol_ranked *k)
 {
   while (k->heap.n > 0) {

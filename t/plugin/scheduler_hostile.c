@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { LEGAL, ILLEGAL };
+enum { LEGAL, ILLEGAL, LATER };
 
 struct params {
   int64_t seed, mode, rejects, forms;
@@ -35,6 +35,11 @@ static uint32_t pending_of(const struct planning *p, const struct lls_request *r
 {
   const struct lls_cache_service *cache = p->view->cache;
   uint32_t taken = r->cached_tokens == 0 ? cache->prefix(cache->context, r) : 0;
+  struct lls_prefix all = {.size = sizeof all, .tokens = UINT32_MAX};
+  int rc = cache->prefix_info(cache->context, r, &all);
+  CONTRACT(p->c, rc == 0 || (rc == -ENOTSUP && all.tokens == 0), "prefix_info: %d", rc);
+  CONTRACT(p->c, r->cached_tokens > 0 || all.tokens == taken,
+           "prefix_info: %u tokens, prefix: %u", all.tokens, taken);
   CONTRACT(p->c, taken < lls_request_pending(r), "prefix: nothing left to compute");
   return lls_request_pending(r) - taken;
 }
@@ -197,6 +202,16 @@ static void spoil(struct planning *p, const struct lls_request *r)
   }
 }
 
+/* Items of later versions, one each in turn; nothing else in the plan. */
+static void plan_for_later(struct planning *p)
+{
+  const struct lls_request *r = nth(p->view, 0);
+  uint32_t kind = LLS_PLAN_ENCODE + (uint32_t)(p->view->step / 4 % 4);
+  struct lls_plan_item *item =
+      lls_plan_add(p->plan, kind <= LLS_PLAN_FETCH ? kind : LLS_PLAN_RUN, r);
+  item->tokens = lls_request_pending(r), item->drafts = 1;
+}
+
 /* ---- the vtable ----------------------------------------------------------------- */
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
@@ -212,11 +227,15 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   };
   uint32_t n = view->n_running + view->n_preempted + view->n_waiting;
   watch_view(&h->watch, view, out);
-  plan_legally(h, &p);
+  bool later = h->params.mode == LATER && view->step % 4 == 3 && n > 0;
+  if (later)
+    plan_for_later(&p);
+  else
+    plan_legally(h, &p);
   bool bad = h->params.mode == ILLEGAL && n > 0 && contract_chance(p.c, 25);
   if (bad)
     spoil(&p, nth(view, contract_between(p.c, 0, n - 1)));
-  watch_plan(&h->watch, out, !bad);
+  watch_plan(&h->watch, out, !bad && !later);
   return h->watch.contract.broken > 0 ? -EPROTO : 0;
 }
 
@@ -275,7 +294,7 @@ static void on_refused(void *self, const struct lls_request *r, uint32_t refusal
 
 static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct params, seed, "1", 0, 1e15, "", "of its random choices"),
-    LLS_PARAM_CHOICE(struct params, mode, "legal", "legal|illegal",
+    LLS_PARAM_CHOICE(struct params, mode, "legal", "legal|illegal|later",
                      "whether some plans are such that the core must refuse them"),
     LLS_PARAM_INT(struct params, rejects, "1", 0, 700, "",
                   "how many of 1000 looks at a request end in its rejection"),

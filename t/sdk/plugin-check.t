@@ -59,10 +59,13 @@ fit("$fault/predictor_good.so");
 
 # ---- t/fault: refused before anything of them runs
 my %refused = (
+  cache_before_caps      => qr/lls_cache_vtable: caps: expected a struct of .* bytes, found something else; build it with the headers of this/,
+  cache_before_groups    => qr/lls_cache_vtable: size: expected \d+, found 256; build it .* doc\/abi.md says what has changed/,
   cache_half_transfer    => qr/expected upload beside offload/,
   cache_no_audit         => qr/expected the callback audit/,
   predictor_no_predict   => qr/expected the callback predict/,
   scheduler_api_version  => qr/api_version: expected 1, found 99/,
+  scheduler_before_groups => qr/lls_scheduler_vtable: size: expected \d+, found 136; build it .* doc\/abi.md says what has changed/,
   scheduler_bad_default  => qr/default of 'budget'/,
   scheduler_bad_id       => qr/found 'Bad Id'/,
   scheduler_bad_param_size => qr/param_size: expected/,

@@ -44,7 +44,20 @@ one_sided('laid out for what later versions do, in structs that never grow',
     'lls_plan_item.until_ns', 'lls_plan_item.drafts',
     'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER',
     'lls_group_kind.LLS_GROUP_CHUNK', 'lls_group_kind.LLS_GROUP_STATE',
-    'lls_group.tail_tokens');
+    'lls_group.tail_tokens', 'lls_cache_geometry.disk_units',
+    map({ "lls_plan_kind.$_" } qw(LLS_PLAN_ENCODE LLS_PLAN_RETAIN LLS_PLAN_FETCH)),
+    map({ "lls_session_end.$_" }
+        qw(LLS_SESSION_STOPPED LLS_SESSION_LENGTH LLS_SESSION_TOOL_CALL LLS_SESSION_CANCELLED)),
+    map({ "lls_session.$_" } qw(alive ended_by on_device on_disk returns_ns until_ns)),
+    map({ "lls_input.$_" } qw(encode_units content)),
+    map({ "lls_request.$_" } qw(state_tokens drafted_tokens n_inputs drafts draft_odds session)),
+    map({ "lls_engine_caps.$_" } qw(max_drafts max_encode_units)),
+    map({ "lls_iteration_shape.$_" } qw(draft_tokens encode_units n_states)),
+    map({ "lls_step_view.$_" } qw(n_sessions max_encode_units sessions)),
+    'lls_release.session', 'lls_prefix.on_disk', 'lls_prefix.branch',
+    'lls_scheduler_vtable.on_session_end');
+one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
+    'lls_cache_service.prefix_info');
 one_sided('said of a group for tools and sentences',
     'lls_form_flags.LLS_FORM_WRITTEN', 'lls_form_flags.LLS_FORM_READ');
 

@@ -15,6 +15,9 @@
 
 /* ---- refused ---- */
 
+#define BUILD_IT                                                                         \
+  "; build it with the headers of this llmserve, whose doc/abi.md says what has changed"
+
 static void assert_refused(uint32_t kind, const char *name, const char *sentence)
 {
   struct lls_plugin_module *module;
@@ -36,9 +39,7 @@ static void test_schedulers_are_refused(void **state)
        "expected the symbol llmserve_plugin, found none: is this a plugin of "
        "llmserve?"},
       {"undefined", "cannot load: undefined symbol: lls_not_there"},
-      {"api_version",
-       "struct lls_plugin: api_version: expected 1, found 99; build it with "
-       "the headers of this llmserve"},
+      {"api_version", "struct lls_plugin: api_version: expected 1, found 99" BUILD_IT},
       {"wrong_kind", "kind: expected scheduler (1), found predictor (3)"},
       {"other_id", "id: expected 'other_id' as in the file's name, found 'somebody'"},
       {"bad_id",
@@ -55,8 +56,8 @@ static void test_schedulers_are_refused(void **state)
       {"no_sentence",
        "parameter 'budget': sentence: expected what it does, found nothing"},
       {"no_vtable", "vtable: expected a struct lls_scheduler_vtable, found NULL"},
-      {"vtable_version", "struct lls_scheduler_vtable: api_version: expected 1, found 2; "
-                         "build it with the headers of this llmserve"},
+      {"vtable_version",
+       "struct lls_scheduler_vtable: api_version: expected 1, found 2" BUILD_IT},
       {"no_plan", "struct lls_scheduler_vtable: expected the callback plan, found NULL"},
       {"half_pair", "struct lls_scheduler_vtable: expected import_state beside "
                     "export_state, found NULL"},
@@ -68,14 +69,36 @@ static void test_schedulers_are_refused(void **state)
 static void test_structs_that_end_early_are_refused(void **state)
 {
   (void)state;
-  char sentence[128];
-  snprintf(sentence, sizeof sentence, "struct lls_plugin: size: expected %zu, found 8",
+  char sentence[256];
+  snprintf(sentence, sizeof sentence,
+           "struct lls_plugin: size: expected %zu, found 8" BUILD_IT,
            sizeof(struct lls_plugin));
   assert_refused(LLS_KIND_SCHEDULER, "small", sentence);
   snprintf(sentence, sizeof sentence,
-           "struct lls_scheduler_vtable: size: expected %zu, found 16",
+           "struct lls_scheduler_vtable: size: expected %zu, found 16" BUILD_IT,
            sizeof(struct lls_scheduler_vtable));
   assert_refused(LLS_KIND_SCHEDULER, "vtable_small", sentence);
+}
+
+/* Plugins of the layouts that were changed last: they are refused before any call. */
+static void test_plugins_from_before_groups_are_refused(void **state)
+{
+  (void)state;
+  char sentence[256];
+  snprintf(sentence, sizeof sentence,
+           "struct lls_cache_vtable: size: expected %zu, found 256" BUILD_IT,
+           sizeof(struct lls_cache_vtable));
+  assert_refused(LLS_KIND_CACHE, "before_groups", sentence);
+  snprintf(
+      sentence, sizeof sentence,
+      "struct lls_cache_vtable: caps: expected a struct of %zu bytes, found something "
+      "else" BUILD_IT,
+      sizeof(struct lls_cache_caps));
+  assert_refused(LLS_KIND_CACHE, "before_caps", sentence);
+  snprintf(sentence, sizeof sentence,
+           "struct lls_scheduler_vtable: size: expected %zu, found 136" BUILD_IT,
+           sizeof(struct lls_scheduler_vtable));
+  assert_refused(LLS_KIND_SCHEDULER, "before_groups", sentence);
 }
 
 static void test_caches_and_predictors_are_refused(void **state)
@@ -442,7 +465,7 @@ static void test_each_goes_by_name_until_told_to_stop(void **state)
   (void)state;
   char names[256] = "";
   assert_int_equal(lls_plugin_each(LLS_KIND_CACHE, note_name, names), 7);
-  assert_string_equal(names, "good half_transfer ");
+  assert_string_equal(names, "before_caps before_groups good half_transfer ");
 }
 
 int main(int argc, char **argv)
@@ -452,6 +475,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_schedulers_are_refused),
       cmocka_unit_test(test_structs_that_end_early_are_refused),
+      cmocka_unit_test(test_plugins_from_before_groups_are_refused),
       cmocka_unit_test(test_caches_and_predictors_are_refused),
       cmocka_unit_test(test_what_is_no_shared_object_is_refused),
       cmocka_unit_test(test_half_written_files_are_refused),

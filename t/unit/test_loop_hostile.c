@@ -245,6 +245,26 @@ static void test_bad_plans_are_refused_and_the_builtin_order_takes_over(void **s
   }
 }
 
+/* A plan with an item of what this version does not carry out is refused, by name. */
+static void test_plans_for_later_versions(void **state)
+{
+  (void)state;
+  const char *const parameters[] = {"mode", "later", "rejects", "0", NULL};
+  struct harness_options o = {
+      .scheduler = {"hostile", parameters},
+      .cache = {"paged", NULL},
+      .predictor = {"none", NULL},
+      .strikes = 1000,
+  };
+  struct outcome out = run(&o);
+  assert_in_range(out.status.plans_refused, 8, out.status.steps / 4);
+  assert_non_null(strstr(out.log, "it has an item that this version of llmserve does not "
+                                  "carry out"));
+  assert_non_null(strstr(out.log, "it has drafts verified, unsupported by this engine"));
+  assert_int_equal(out.by_length, CLIENTS);
+  free(out.log);
+}
+
 /* The built-in order takes over requests that lost slots under valid plans: they hold
  * memory and cannot run. */
 static void test_the_builtin_order_runs_who_was_displaced(void **state)
@@ -293,6 +313,7 @@ int main(void)
       cmocka_unit_test(test_hostile_scheduler),
       cmocka_unit_test(test_hostile_cache),
       cmocka_unit_test(test_a_prefix_as_long_as_its_request),
+      cmocka_unit_test(test_plans_for_later_versions),
       cmocka_unit_test(test_hybrid_cache),
       cmocka_unit_test(test_bidirectional_cache),
       cmocka_unit_test(test_everybody_hostile),

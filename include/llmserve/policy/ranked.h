@@ -25,8 +25,6 @@ int lls_pol_ranked_init(struct lls_pol_ranked *, struct lls_pol_scheduler *,
                         lls_pol_ranked_key *);
 void lls_pol_ranked_free(struct lls_pol_ranked *);
 
-/* Returns the first request and its key, NULL if there is none. */
-const struct lls_request *lls_pol_ranked_first(struct lls_pol_ranked *, int64_t *key);
 /* Takes out the first request; see lls_pol_backlog_take. */
 const struct lls_request *lls_pol_ranked_pop(struct lls_pol_ranked *);
 
