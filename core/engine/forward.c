@@ -106,10 +106,14 @@ static void attend(struct lls_forward *s, uint32_t layer)
     s->ops->hidden_write(s->device, &shape, layer, h);
   if (e->restores)
     s->ops->restore(s->device, &shape, rope, layer, w->qkv);
-  if (e->config.qk_norm != LLS_QK_NORM_NONE)
+  bool normed = e->config.qk_norm != LLS_QK_NORM_NONE;
+  bool last = normed && e->config.rope_before_norm;
+  if (normed && !last)
     norm_qk(s, w, &shape, qkv);
   if (rope->rotary_dims > 0)
     s->ops->rope(s->device, &shape, rope, qkv);
+  if (last)
+    norm_qk(s, w, &shape, qkv);
   s->ops->cache_write(s->device, &shape, layer, qkv);
   s->ops->attention(s->device, &shape, layer, qkv, e->act.narrow);
   if (e->attends_hidden)

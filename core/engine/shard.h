@@ -26,6 +26,13 @@ static inline struct lls_range lls_range_all(size_t n)
   return (struct lls_range){0, n, n};
 }
 
+/* Returns the rows of a part in a tensor in which `before` rows precede it. */
+static inline struct lls_range lls_range_after(struct lls_range part, size_t before,
+                                               size_t whole)
+{
+  return (struct lls_range){before + part.first, part.n, whole};
+}
+
 /* Returns the range of values of items that have `each` values. */
 static inline struct lls_range lls_range_times(struct lls_range r, size_t each)
 {

@@ -9,6 +9,7 @@
 #include "core/device/quantised.h"
 #include "core/device/tensor.h"
 #include "core/model/checkpoint.h"
+#include "core/model/gguf.h"
 
 #define MIB(bytes) (((bytes) + (1u << 20) - 1) >> 20)
 
@@ -137,15 +138,50 @@ int lls_loader_check_cut(struct lls_loader *l, const char *name, enum lls_dtype 
                   name, columns->whole, l->shard->size, lls_dtype_name(type), block);
 }
 
+/* Turns a matrix of (inputs, outputs) around, into numbers that the caller frees. */
+static int transpose(struct lls_loader *l, struct lls_tensor_view *v, float **numbers)
+{
+  size_t rows = v->columns, columns = v->rows;
+  float *row = malloc(rows * sizeof *row);
+  *numbers = malloc(rows * columns * sizeof **numbers);
+  if (row == NULL || *numbers == NULL) {
+    free(row);
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  }
+  for (size_t i = 0; i < columns; i++) {
+    lls_tensor_read_row(v, i, row);
+    for (size_t o = 0; o < rows; o++)
+      (*numbers)[o * columns + i] = row[o];
+  }
+  free(row);
+  *v = (struct lls_tensor_view){.data = *numbers,
+                                .dtype = LLS_F32,
+                                .rows = rows,
+                                .columns = columns,
+                                .row_stride = columns};
+  return 0;
+}
+
+/* Views a matrix of a layer; *copy is NULL, or numbers that the caller frees. */
+static int view_matrix(struct lls_loader *l, int layer, const char *name, size_t rows,
+                       size_t columns, struct lls_tensor_view *out, float **copy)
+{
+  *copy = NULL;
+  if (!l->config->architecture->transposed || layer == LLS_NO_LAYER || l->source->dummy ||
+      lls_is_gguf(l->source->folder)) /* the converter has turned it around */
+    return lls_loader_view(l, layer, name, ".weight", rows, columns, out);
+  int rc = lls_loader_view(l, layer, name, ".weight", columns, rows, out);
+  return rc < 0 ? rc : transpose(l, out, copy);
+}
+
 /* Views one part of a stacked tensor, and of its bias if there is one. */
 static int view_part(struct lls_loader *l, int layer, const struct lls_part *part,
                      struct lls_range columns, struct lls_tensor_view *weight,
-                     struct lls_tensor_view *bias)
+                     struct lls_tensor_view *bias, float **copy)
 {
   const struct lls_range *rows = &part->rows;
   struct lls_tensor_view whole;
-  int rc = lls_loader_view(l, layer, part->name, ".weight", rows->whole, columns.whole,
-                           &whole);
+  int rc = view_matrix(l, layer, part->name, rows->whole, columns.whole, &whole, copy);
   if (rc == 0)
     rc = lls_loader_check_cut(l, part->name, whole.dtype, &columns);
   if (rc < 0)
@@ -165,14 +201,17 @@ int lls_loader_matrix(struct lls_loader *l, int layer, const struct lls_part *pa
                       struct lls_weight **out)
 {
   struct lls_tensor_view weights[LLS_MAX_PARTS], biases[LLS_MAX_PARTS];
+  float *copies[LLS_MAX_PARTS] = {0};
+  int rc = 0;
   bias = bias && columns.first == 0;
-  for (size_t i = 0; i < n; i++) {
-    int rc =
-        view_part(l, layer, &parts[i], columns, &weights[i], bias ? &biases[i] : NULL);
-    if (rc < 0)
-      return rc;
-  }
-  return lls_loader_pack(l, weights, bias ? biases : NULL, n, out);
+  for (size_t i = 0; rc == 0 && i < n; i++)
+    rc = view_part(l, layer, &parts[i], columns, &weights[i], bias ? &biases[i] : NULL,
+                   &copies[i]);
+  if (rc == 0)
+    rc = lls_loader_pack(l, weights, bias ? biases : NULL, n, out);
+  for (size_t i = 0; i < n; i++)
+    free(copies[i]);
+  return rc;
 }
 
 int lls_loader_table(struct lls_loader *l, const char *name, size_t rows, size_t columns,
@@ -193,18 +232,19 @@ static int create_vector(struct lls_loader *l, const struct lls_tensor_view *v,
   return l->device->ops->vector_create(l->device, v, out, l->err);
 }
 
-/* Loads a norm's weights; some models store them less an offset, which is added here. */
+/* Loads a norm's weights; some models store them less an offset, which is added here.
+ * factor: a scale of the norm's output. */
 static int create_norm_weights(struct lls_loader *l, const struct lls_tensor_view *v,
-                               float **out)
+                               float factor, float **out)
 {
-  if (l->config->norm_offset == 0)
+  if (l->config->norm_offset == 0 && factor == 1)
     return create_vector(l, v, out);
   float *numbers = malloc(v->columns * sizeof *numbers);
   if (numbers == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
   lls_tensor_read_row(v, 0, numbers);
   for (size_t i = 0; i < v->columns; i++)
-    numbers[i] += l->config->norm_offset;
+    numbers[i] = (numbers[i] + l->config->norm_offset) * factor;
   struct lls_tensor_view sum = {.data = numbers,
                                 .dtype = LLS_F32,
                                 .rows = 1,
@@ -215,37 +255,59 @@ static int create_norm_weights(struct lls_loader *l, const struct lls_tensor_vie
   return rc;
 }
 
-/* Makes a norm without weights of its own: it scales by one and adds zero. */
-static int constant_norm(struct lls_loader *l, struct lls_norm_weights *out)
+/* Makes a vector of `hidden` equal numbers. */
+static int constant_vector(struct lls_loader *l, float number, float **out)
 {
   uint32_t n = l->config->hidden;
-  float *numbers = calloc(n, sizeof *numbers);
+  float *numbers = malloc(n * sizeof *numbers);
   if (numbers == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
   struct lls_tensor_view v = {
       .data = numbers, .dtype = LLS_F32, .rows = 1, .columns = n, .row_stride = n};
-  int rc = create_vector(l, &v, &out->bias);
   for (uint32_t i = 0; i < n; i++)
-    numbers[i] = 1;
-  if (rc == 0)
-    rc = create_vector(l, &v, &out->weight);
+    numbers[i] = number;
+  int rc = create_vector(l, &v, out);
   free(numbers);
   return rc;
+}
+
+/* Loads a norm's bias: zeros if the model's norms have none of their own. */
+static int load_norm_bias(struct lls_loader *l, int layer, const char *name, float **out)
+{
+  struct lls_tensor_view v;
+  if (!l->config->norm_affine || l->config->norm_unbiased)
+    return constant_vector(l, 0, out);
+  int rc = lls_loader_view(l, layer, name, ".bias", 1, l->config->hidden, &v);
+  return rc < 0 ? rc : create_vector(l, &v, out);
+}
+
+static int load_norm(struct lls_loader *l, int layer, const char *name, float factor,
+                     struct lls_norm_weights *out)
+{
+  struct lls_tensor_view v;
+  int rc;
+  if (!l->config->norm_affine) {
+    rc = constant_vector(l, factor, &out->weight);
+  } else {
+    rc = lls_loader_view(l, layer, name, ".weight", 1, l->config->hidden, &v);
+    if (rc == 0)
+      rc = create_norm_weights(l, &v, factor, &out->weight);
+  }
+  if (rc < 0 || l->config->norm == LLS_NORM_RMS)
+    return rc;
+  return load_norm_bias(l, layer, name, &out->bias);
 }
 
 int lls_loader_norm(struct lls_loader *l, int layer, const char *name,
                     struct lls_norm_weights *out)
 {
-  if (!l->config->norm_affine)
-    return constant_norm(l, out);
-  struct lls_tensor_view v;
-  int rc = lls_loader_view(l, layer, name, ".weight", 1, l->config->hidden, &v);
-  if (rc == 0)
-    rc = create_norm_weights(l, &v, &out->weight);
-  if (rc < 0 || l->config->norm == LLS_NORM_RMS)
-    return rc;
-  rc = lls_loader_view(l, layer, name, ".bias", 1, l->config->hidden, &v);
-  return rc < 0 ? rc : create_vector(l, &v, &out->bias);
+  return load_norm(l, layer, name, 1, out);
+}
+
+int lls_loader_final_norm(struct lls_loader *l, struct lls_norm_weights *out)
+{
+  float factor = l->config->logit_scale > 0 ? l->config->logit_scale : 1;
+  return load_norm(l, LLS_NO_LAYER, l->names->final_norm, factor, out);
 }
 
 int lls_loader_norm_part(struct lls_loader *l, int layer, const char *name,
@@ -256,7 +318,7 @@ int lls_loader_norm_part(struct lls_loader *l, int layer, const char *name,
   if (rc < 0)
     return rc;
   v = lls_view_rows(&v, part.first, part.n);
-  return create_norm_weights(l, &v, &out->weight);
+  return create_norm_weights(l, &v, 1, &out->weight);
 }
 
 int lls_loader_vector(struct lls_loader *l, int layer, const char *name,

@@ -65,12 +65,16 @@ int lls_loader_check_cut(struct lls_loader *, const char *name, enum lls_dtype,
 /* Loads a part of a vector whose name has no ".weight". */
 int lls_loader_vector(struct lls_loader *, int layer, const char *name, struct lls_range,
                       float **out);
+/* qkv_loader.c: query, key and value of a layer, stacked. */
+int lls_loader_qkv(struct lls_loader *, int layer, struct lls_weight **out);
 /* mixture_loader.c: the router and the experts of a layer. */
 int lls_loader_mixture(struct lls_loader *, int layer, struct lls_layer_weights *);
 int lls_loader_table(struct lls_loader *, const char *name, size_t rows, size_t columns,
                      void **out);
 int lls_loader_norm(struct lls_loader *, int layer, const char *name,
                     struct lls_norm_weights *out);
+/* Loads the norm before the head, with the logits' scale. */
+int lls_loader_final_norm(struct lls_loader *, struct lls_norm_weights *out);
 /* Loads a part of a norm without a bias; fails if the model's norms have biases. */
 int lls_loader_norm_part(struct lls_loader *, int layer, const char *name,
                          struct lls_range, struct lls_norm_weights *out);

@@ -56,68 +56,6 @@ static int load_one(struct lls_loader *l, int layer, const char *name,
   return lls_loader_matrix(l, layer, &part, 1, columns, bias, out);
 }
 
-/* ---- query, key, value ---------------------------------------------------------- */
-
-/* The fused tensor has q, k, v of head 0, then of head 1, ...; the device wants all q,
- * all k, all v, of this rank's heads. */
-static void regroup(const struct lls_tensor_view *fused, const struct lls_range *heads,
-                    uint32_t head_dim, struct lls_tensor_view *parts)
-{
-  for (size_t which = 0; which < 3; which++)
-    for (size_t head = heads->first; head < heads->first + heads->n; head++)
-      *parts++ = lls_view_rows(fused, (head * 3 + which) * head_dim, head_dim);
-}
-
-static int load_fused_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
-{
-  const struct lls_model_config *c = l->config;
-  const struct lls_range *heads = &l->shard->heads;
-  uint32_t rows = lls_qkv_columns(c);
-  size_t n = 3 * heads->n;
-  struct lls_tensor_view weight, bias, *parts = calloc(2 * n, sizeof *parts);
-  if (parts == NULL)
-    return lls_fail(l->err, -ENOMEM, "out of memory");
-  int rc =
-      lls_loader_view(l, layer, l->names->fused_qkv, ".weight", rows, c->hidden, &weight);
-  if (rc == 0 && c->qkv_bias)
-    rc = lls_loader_view(l, layer, l->names->fused_qkv, ".bias", 1, rows, &bias);
-  if (rc < 0)
-    goto out;
-  regroup(&weight, heads, c->head_dim, parts);
-  if (c->qkv_bias)
-    regroup(&bias, heads, c->head_dim, parts + n);
-  rc = lls_loader_pack(l, parts, c->qkv_bias ? parts + n : NULL, n, out);
-out:
-  free(parts);
-  return rc;
-}
-
-/* Returns the rows of a part in a tensor in which `before` rows precede it. */
-static struct lls_range stacked(struct lls_range part, size_t before, size_t whole)
-{
-  return (struct lls_range){before + part.first, part.n, whole};
-}
-
-static int load_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
-{
-  const struct lls_tensor_names *names = l->names;
-  if (names->fused_qkv != NULL)
-    return load_fused_qkv(l, layer, out);
-  const struct lls_model_config *c = l->config;
-  struct lls_range heads = lls_range_times(l->shard->heads, c->head_dim);
-  struct lls_range kv_heads = lls_range_times(l->shard->kv_heads, c->head_dim);
-  struct lls_part parts[] = {
-      {names->q, heads}, {names->k, kv_heads}, {names->v, kv_heads}};
-  for (size_t i = 0, before = 0; names->stacked_qkv != NULL && i < 3; i++) {
-    size_t rows = parts[i].rows.whole;
-    parts[i] = (struct lls_part){names->stacked_qkv,
-                                 stacked(parts[i].rows, before, lls_qkv_columns(c))};
-    before += rows;
-  }
-  return lls_loader_matrix(l, layer, parts, 3, lls_range_all(c->hidden), c->qkv_bias,
-                           out);
-}
-
 /* ---- the whole ------------------------------------------------------------------ */
 
 static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w)
@@ -127,9 +65,9 @@ static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w
   const char *both = l->names->stacked_up;
   const struct lls_part gate_up[] = {
       {both != NULL ? both : l->names->gate,
-       both != NULL ? stacked(ffn, 0, 2 * c->ffn) : ffn},
+       both != NULL ? lls_range_after(ffn, 0, 2 * c->ffn) : ffn},
       {both != NULL ? both : l->names->up,
-       both != NULL ? stacked(ffn, c->ffn, 2 * c->ffn) : ffn}};
+       both != NULL ? lls_range_after(ffn, c->ffn, 2 * c->ffn) : ffn}};
   int rc = c->gated ? lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->up)
                     : load_one(l, layer, l->names->up, ffn, hidden, c->mlp_bias, &w->up);
   if (rc < 0)
@@ -174,7 +112,7 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
   const struct lls_model_config *c = l->config;
   int rc = load_norms(l, layer, w);
   if (rc == 0)
-    rc = load_qkv(l, layer, &w->qkv);
+    rc = lls_loader_qkv(l, layer, &w->qkv);
   if (rc == 0)
     rc = load_one(l, layer, l->names->output, lls_range_all(c->hidden),
                   lls_range_times(l->shard->heads, c->head_dim), c->output_bias,
@@ -187,18 +125,39 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
   return rc;
 }
 
+/* Writes the head's name without ".weight": a tied head is the embedding. */
+static void head_name(const struct lls_loader *l, char *name, size_t size)
+{
+  const struct lls_tensor_names *n = l->names;
+  char full[128];
+  if (l->config->tied_embeddings) {
+    snprintf(name, size, "%s%s", l->prefix, n->embedding);
+    return;
+  }
+  snprintf(full, sizeof full, "%s.weight", n->head);
+  bool plain = n->head_prefix == NULL || l->w->file == NULL ||
+               lls_checkpoint_has(l->w->file, full);
+  snprintf(name, size, "%s%s", plain ? "" : n->head_prefix, n->head);
+}
+
 static int load_head(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
-  char name[128];
-  snprintf(name, sizeof name, "%s%s.weight", c->tied_embeddings ? l->prefix : "",
-           c->tied_embeddings ? l->names->embedding : l->names->head);
-  struct lls_tensor_view v;
-  int rc = lls_loader_view_named(l, name, c->vocab, c->embed_dim, &v);
+  const struct lls_range *part = &l->shard->vocab;
+  char name[128], full[144];
+  struct lls_tensor_view v, bias;
+  head_name(l, name, sizeof name);
+  snprintf(full, sizeof full, "%s.weight", name);
+  int rc = lls_loader_view_named(l, full, c->vocab, c->embed_dim, &v);
+  snprintf(full, sizeof full, "%s.bias", name);
+  if (rc == 0 && c->head_bias)
+    rc = lls_loader_view_named(l, full, 1, c->vocab, &bias);
   if (rc < 0)
     return rc;
-  v = lls_view_rows(&v, l->shard->vocab.first, l->shard->vocab.n);
-  return lls_loader_pack(l, &v, NULL, 1, &l->w->head);
+  v = lls_view_rows(&v, part->first, part->n);
+  if (c->head_bias)
+    bias = lls_view_rows(&bias, part->first, part->n);
+  return lls_loader_pack(l, &v, c->head_bias ? &bias : NULL, 1, &l->w->head);
 }
 
 /* (types, positions, columns) of f32: each type's vector added to all positions'. */
@@ -295,7 +254,7 @@ static int load_ends(struct lls_loader *l)
   struct lls_weights *w = l->w;
   int rc =
       lls_loader_table(l, l->names->embedding, c->vocab, c->embed_dim, &w->embedding);
-  if (rc == 0 && c->rope.dims == 0)
+  if (rc == 0 && c->rope.dims == 0 && l->names->positions != NULL)
     rc = lls_loader_table(l, l->names->positions,
                           (size_t)c->max_context + c->position_offset, c->hidden,
                           &w->positions);
@@ -306,7 +265,7 @@ static int load_ends(struct lls_loader *l)
     rc = load_one(l, LLS_NO_LAYER, l->names->project_out, lls_range_all(c->embed_dim),
                   lls_range_all(c->hidden), false, &w->project_out);
   if (rc == 0 && c->final_norm)
-    rc = lls_loader_norm(l, LLS_NO_LAYER, l->names->final_norm, &w->final_norm);
+    rc = lls_loader_final_norm(l, &w->final_norm);
   if (rc == 0)
     rc = load_head(l);
   if (rc == 0 && w->file != NULL)
@@ -318,7 +277,7 @@ static int load_ends(struct lls_loader *l)
 static const char *find_prefix(const struct lls_loader *l)
 {
   const struct lls_tensor_names *names = l->names;
-  for (size_t i = 0; l->w->file != NULL && i < 3 && names->prefixes[i] != NULL; i++) {
+  for (size_t i = 0; l->w->file != NULL && i < 4 && names->prefixes[i] != NULL; i++) {
     char name[128];
     snprintf(name, sizeof name, "%s%s.weight", names->prefixes[i], names->embedding);
     if (lls_checkpoint_has(l->w->file, name))

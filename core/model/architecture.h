@@ -13,12 +13,13 @@
 /*
  * Names of tensors without ".weight" or ".bias"; NULL: the architecture has no such
  * tensor. A full name is prefix + name; for tensors of a layer prefix + layers + "N." +
- * name. The head has no prefix.
+ * name. The head has no prefix, or head_prefix.
  */
 struct lls_tensor_names {
-  const char *prefixes[3]; /* the first one with which the embedding exists is used */
+  const char *prefixes[4]; /* the first one with which the embedding exists is used */
   const char *embedding, *positions, *project_in, *project_out, *final_norm, *head;
-  const char *layers; /* "layers." */
+  const char *head_prefix; /* of the head in some folders of the architecture, or NULL */
+  const char *layers;      /* "layers." */
   const char *attention_norm, *mlp_norm;
   const char *q, *k, *v;
   const char *fused_qkv;   /* instead of q, k, v: rows are (heads, [q k v], head_dim) */
@@ -46,7 +47,8 @@ struct lls_architecture {
   const char *title;        /* common names of the models */
   const char *const *names; /* the model's names in "architectures"; ends with NULL */
   bool mxfp4;               /* experts may be in MXFP4 blocks */
-  bool encoder; /* the model computes vectors of texts instead of generating */
+  bool encoder;    /* the model computes vectors of texts instead of generating */
+  bool transposed; /* folders store matrices of layers as (inputs, outputs) */
   struct lls_tensor_names tensors;
   /* Fills *config from the keys; the caller checks the sizes. */
   int (*configure)(const struct lls_json *, struct lls_model_config *,
@@ -60,6 +62,25 @@ struct lls_architecture {
   ROW(lls_qwen3)                                                                         \
   ROW(lls_smollm3)                                                                       \
   ROW(lls_olmo2)                                                                         \
+  ROW(lls_olmo3)                                                                         \
+  ROW(lls_qwen2_vl)                                                                      \
+  ROW(lls_qwen3_vl)                                                                      \
+  ROW(lls_mistral3)                                                                      \
+  ROW(lls_granite)                                                                       \
+  ROW(lls_ernie)                                                                         \
+  ROW(lls_cohere)                                                                        \
+  ROW(lls_cohere2)                                                                       \
+  ROW(lls_exaone4)                                                                       \
+  ROW(lls_seed_oss)                                                                      \
+  ROW(lls_hunyuan)                                                                       \
+  ROW(lls_starcoder2)                                                                    \
+  ROW(lls_gpt2)                                                                          \
+  ROW(lls_gptj)                                                                          \
+  ROW(lls_phi)                                                                           \
+  ROW(lls_stablelm)                                                                      \
+  ROW(lls_falcon)                                                                        \
+  ROW(lls_falcon_grouped)                                                                \
+  ROW(lls_glm4)                                                                          \
   ROW(lls_phi3)                                                                          \
   ROW(lls_gpt_oss)                                                                       \
   ROW(lls_mixtral)                                                                       \
@@ -90,7 +111,12 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
   .attention_norm = "input_layernorm", .mlp_norm = "post_attention_layernorm"
 #define LLS_LLAMA_QKV                                                                    \
   .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj"
-#define LLS_LLAMA_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj"
+#define LLS_LLAMA_MLP      .gate = "mlp.gate_proj", .up = "mlp.up_proj"
+#define LLS_LLAMA_QK_NORMS .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
+/* Prefixes of the text part of models that also read images. */
+#define LLS_TEXT_PREFIXES                                                                \
+  .prefixes = {"model.language_model.", "language_model.model.", "model.", ""},          \
+  .head_prefix = "language_model."
 
 /* Helpers for configure. */
 /* Reads the rotation of sliding layers, if it differs; its dims are those of rope. */
@@ -103,6 +129,20 @@ int lls_config_llama(const struct lls_json *, struct lls_model_config *,
  * qwen2.c. */
 int lls_config_qwen_window(const struct lls_json *, struct lls_model_config *,
                            struct lls_error *err);
+/* Reads the text part of a model that also reads images: configure is called with
+ * "text_config", whose missing keys have the values of `defaults`, which is taken over;
+ * or with the whole file if it has no such part. */
+int lls_config_text_part(const struct lls_json *, json_t *defaults,
+                         struct lls_model_config *,
+                         int (*configure)(const struct lls_json *,
+                                          struct lls_model_config *, struct lls_error *),
+                         struct lls_error *err);
+/* Multiplies what each branch adds to x by `factor`. Only for models with norms of the
+ * branches' inputs: x itself is kept smaller by the factor, which those norms undo. */
+void lls_config_scale_branches(struct lls_model_config *, double factor);
+/* Reads "layer_norm_eps" and sets layer norms. */
+int lls_config_layer_norm(const struct lls_json *, const char *key,
+                          struct lls_model_config *, struct lls_error *err);
 /* Sets the same window in every layer. */
 void lls_config_window(struct lls_model_config *, uint32_t window);
 /* Reads "layer_types", a list of full_attention and sliding_attention, and gives the

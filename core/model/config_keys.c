@@ -140,8 +140,16 @@ static const struct key_rule top[] = {
 
 /* Keys next to "text_config" of a model that also reads images. */
 static const struct key_rule beside_text[] = {
-    {"text_config", ANY, 0},  {"vision_config", ANY, 0}, {"mm_tokens_per_image", ANY, 0},
-    {"eos_token_id", ANY, 0}, {"bos_token_id", ANY, 0},
+    {"text_config", ANY, 0},
+    {"vision_config", ANY, 0},
+    {"mm_tokens_per_image", ANY, 0},
+    {"eos_token_id", ANY, 0},
+    {"bos_token_id", ANY, 0},
+    {"multimodal_projector_bias", ANY, 0},
+    {"projector_hidden_act", ANY, 0},
+    {"spatial_merge_size", ANY, 0},
+    {"vision_feature_layer", ANY, 0},
+    {"tie_word_embeddings", ANY, 0}, /* the text part has it, or takes it from here */
 };
 
 static const struct key_rule encoders[] = {
@@ -180,10 +188,11 @@ static const struct key_rule rope[] = {
     {"mrope_section", ANY, 0},
     {"mrope_interleaved", ANY, 0},
     {"finetuned", ANY, 0},
-    {"mscale", NUMBER, 1},
-    {"mscale_all_dim", NUMBER, 1},
+    {"mscale", ANY, 0}, /* both are read of YaRN */
+    {"mscale_all_dim", ANY, 0},
     {"short_mscale", NUMBER, 1},
     {"long_mscale", NUMBER, 1},
+    {"alpha", ANY, 0}, /* the last, which only "dynamic" has */
 };
 
 /* Keys about how the weights were quantised, which have no effect on reading them. */
@@ -339,14 +348,13 @@ int lls_config_check_keys(const struct lls_json *json,
   const char *name;
   json_t *value, *parameters = json_object_get(json->root, "rope_parameters"),
                  *local = json_object_get(parameters, "sliding_attention");
-  bool has_text = json_is_object(json_object_get(json->root, "text_config"));
   if (json_is_object(local) && config->local_rope.dims == 0 &&
       !json_equal(local, json_object_get(parameters, "full_attention")))
     return refuse(json, "rope_parameters", parameters, config->architecture->title, err);
   json_object_foreach(json->root, name, value)
   {
     const struct key_rule *rule = NULL;
-    if (config->text_part && has_text)
+    if (config->text_part)
       rule = find(beside_text, COUNT(beside_text), name);
     if (rule == NULL && config->encoder)
       rule = find(encoders, COUNT(encoders), name);
@@ -375,7 +383,11 @@ static int check_part(const struct lls_json *json, const struct key_rule *rules,
 
 int lls_config_check_rope_keys(const struct lls_json *json, struct lls_error *err)
 {
-  return check_part(json, rope, COUNT(rope), "\"rope_scaling\"", err);
+  const char *type = json_string_value(json_object_get(json->root, "rope_type"));
+  if (type == NULL)
+    type = json_string_value(json_object_get(json->root, "type"));
+  size_t n = COUNT(rope) - (type == NULL || strcmp(type, "dynamic") != 0);
+  return check_part(json, rope, n, "\"rope_scaling\"", err);
 }
 
 int lls_config_check_quantisation_keys(const struct lls_json *json, struct lls_error *err)

@@ -9,19 +9,25 @@ int lls_config_sizes(const struct lls_json *json, struct lls_model_config *out,
                      const char *ffn_key, struct lls_error *err)
 {
   const struct {
-    const char *key;
+    const char *key, *older; /* the key of older models, or NULL */
     uint32_t *value;
   } sizes[] = {
-      {"hidden_size", &out->hidden},
-      {"num_hidden_layers", &out->layers},
-      {"num_attention_heads", &out->heads},
-      {"vocab_size", &out->vocab},
-      {"max_position_embeddings", &out->max_context},
-      {ffn_key, &out->ffn},
+      {"hidden_size", "n_embd", &out->hidden},
+      {"num_hidden_layers", "n_layer", &out->layers},
+      {"num_attention_heads", "n_head", &out->heads},
+      {"vocab_size", NULL, &out->vocab},
+      {"max_position_embeddings", "n_positions", &out->max_context},
+      {ffn_key, NULL, &out->ffn},
   };
   int rc = 0;
-  for (size_t i = 0; rc == 0 && i < sizeof sizes / sizeof sizes[0]; i++)
-    rc = lls_json_size(json, sizes[i].key, sizes[i].value, err);
+  for (size_t i = 0; rc == 0 && i < sizeof sizes / sizeof sizes[0]; i++) {
+    bool older = sizes[i].older != NULL &&
+                 json_object_get(json->root, sizes[i].key) == NULL &&
+                 json_object_get(json->root, sizes[i].older) != NULL;
+    if (sizes[i].key != NULL)
+      rc =
+          lls_json_size(json, older ? sizes[i].older : sizes[i].key, sizes[i].value, err);
+  }
   if (rc == 0)
     rc = lls_json_size_or(json, "num_key_value_heads", out->heads, &out->kv_heads, err);
   if (rc == 0)
@@ -35,6 +41,24 @@ int lls_config_sizes(const struct lls_json *json, struct lls_model_config *out,
                     "%s: a hidden size of %u cannot be divided among %u heads",
                     json->file, out->hidden, out->heads);
   return 0;
+}
+
+int lls_config_layer_norm(const struct lls_json *json, const char *key,
+                          struct lls_model_config *out, struct lls_error *err)
+{
+  double epsilon;
+  int rc = lls_json_real_or(json, key, 1e-5, &epsilon, err);
+  out->norm = LLS_NORM_LAYER;
+  out->norm_affine = out->final_norm = true;
+  out->norm_epsilon = (float)epsilon;
+  return rc;
+}
+
+void lls_config_scale_branches(struct lls_model_config *out, double factor)
+{
+  double scale = out->embedding_scale > 0 ? (double)out->embedding_scale : 1;
+  out->embedding_scale = (float)(scale / factor);
+  out->norm_epsilon = (float)((double)out->norm_epsilon / (factor * factor));
 }
 
 int lls_config_activation(const struct lls_json *json, const char *key,
@@ -52,6 +76,7 @@ int lls_config_activation(const struct lls_json *json, const char *key,
       {"gelu_new", LLS_ACT_GELU_TANH},
       {"gelu_fast", LLS_ACT_GELU_TANH},
       {"gelu_pytorch_tanh", LLS_ACT_GELU_TANH},
+      {"gelu_python", LLS_ACT_GELU},
   };
   const char *name;
   int rc = lls_json_string_or(json, key, fallback, &name, err);

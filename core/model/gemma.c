@@ -7,11 +7,9 @@
  * layers with another theta. Folders of Gemma 3 that also read images have the text
  * part in "text_config" and below "language_model."; the rest is ignored.
  */
-#include <errno.h>
 #include <math.h>
 
 #include "core/model/architecture.h"
-#include "core/model/config_keys.h"
 
 /* If the file does not list the layers, every `every`-th one attends to everything. */
 static int configure_layers(const struct lls_json *json, uint32_t every,
@@ -90,23 +88,7 @@ static json_t *text_defaults(void)
 static int configure_gemma3(const struct lls_json *json, struct lls_model_config *out,
                             struct lls_error *err)
 {
-  json_t *part = lls_json_get(json, "text_config");
-  struct lls_json text;
-  if (part == NULL)
-    return configure_text(json, out, err);
-  if (!json_is_object(part))
-    return lls_fail(err, -EINVAL, "%s: \"text_config\" should be an object", json->file);
-  out->text_part = true;
-  text = lls_json_inside(json, text_defaults());
-  int rc = lls_json_watch(&text, err);
-  if (rc == 0)
-    rc = json_object_update(text.root, part) == 0
-             ? configure_text(&text, out, err)
-             : lls_fail(err, -ENOMEM, "out of memory");
-  if (rc == 0)
-    rc = lls_config_check_keys(&text, out, err);
-  lls_json_close(&text);
-  return rc;
+  return lls_config_text_part(json, text_defaults(), out, configure_text, err);
 }
 
 static const char *const names_2[] = {"Gemma2ForCausalLM", NULL};

@@ -17,6 +17,13 @@
 #include "core/model/checkpoint.h"
 #include "core/model/gguf_file.h"
 
+/* Names of the same thing in a folder and in a file. */
+struct lls_gguf_pair {
+  const char *folder, *file;
+};
+
+struct lls_gguf;
+
 struct lls_gguf_architecture {
   const char *name;      /* general.architecture */
   const char *model;     /* class of the dense models in config.json's "architectures" */
@@ -25,10 +32,23 @@ struct lls_gguf_architecture {
   bool dense_layers;     /* some layers of a mixture may have an MLP without experts */
   bool pairs;            /* rows of query and key are stored in pairs */
   bool post_norms;       /* post_attention_norm is the norm of that name in folders */
+  bool layer_norms;      /* norms are LayerNorms, with an epsilon of another name */
   bool raised_norms;     /* norms' weights include the 1 that the model adds to them */
   bool untruncated_yarn; /* config.json has "truncate": false, which GGUF files do not
                           * store */
+  /* Lists that end with a pair of NULLs, or NULL. Names that differ from Llama's, of
+   * tensors without suffix and layer; keys of config.json and of the metadata; switches
+   * of config.json that are true if layer 0 has a tensor, instead of attention_bias and
+   * mlp_bias. */
+  const struct lls_gguf_pair *tensors, *keys, *switches;
+  /* Adds keys that follow from others; may be NULL */
+  void (*describe)(const struct lls_gguf *, json_t *config);
 };
+
+/* gguf_families.c: architectures that differ from the first ones by names and
+ * switches. */
+extern const struct lls_gguf_architecture lls_gguf_families[];
+extern const size_t lls_n_gguf_families;
 
 struct lls_gguf {
   struct lls_checkpoint base;

@@ -14,6 +14,19 @@ static bool has(const struct lls_gguf *g, const char *name)
   return lls_gguf_tensor(g, name) != NULL;
 }
 
+/* Sets switches of biases and norms by the tensors in the file. */
+static void describe_switches(const struct lls_gguf *g, json_t *config)
+{
+  static const struct lls_gguf_pair biases[] = {
+      {"attention_bias", "attn_q.bias"}, {"mlp_bias", "ffn_up.bias"}, {NULL, NULL}};
+  const struct lls_gguf_pair *p = g->architecture->switches;
+  for (p = p != NULL ? p : biases; p->folder != NULL; p++) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.0.%s", p->file);
+    json_object_set_new(config, p->folder, json_boolean(has(g, name)));
+  }
+}
+
 /* Derives the shape from the tensors in the file. */
 static int describe_tensors(const struct lls_gguf *g, json_t *config,
                             struct lls_error *err)
@@ -26,9 +39,7 @@ static int describe_tensors(const struct lls_gguf *g, json_t *config,
                       json_integer((json_int_t)embedding->shape[0]));
   json_object_set_new(config, "tie_word_embeddings",
                       json_boolean(!has(g, "output.weight")));
-  json_object_set_new(config, "attention_bias",
-                      json_boolean(has(g, "blk.0.attn_q.bias")));
-  json_object_set_new(config, "mlp_bias", json_boolean(has(g, "blk.0.ffn_up.bias")));
+  describe_switches(g, config);
   return 0;
 }
 
@@ -242,6 +253,8 @@ static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *
     rc = describe_scaling(g, config, err);
   describe_share(g, config);
   describe_scale(g, config);
+  if (g->architecture->describe != NULL)
+    g->architecture->describe(g, config);
   if (rc == 0)
     rc = describe_tokens(g, config, err);
   describe_type(g, config);

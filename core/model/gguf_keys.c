@@ -16,7 +16,7 @@
 
 /* ---- keys of config.json ---- */
 
-enum need { MAY_BE, NEEDED, DECODERS, ENCODERS };
+enum need { MAY_BE, NEEDED, RMS_NORMS, LAYER_NORMS };
 
 /* Keys without the architecture's name, and the models that require them. */
 static const struct {
@@ -30,8 +30,8 @@ static const struct {
     {"attention.head_count_kv", "num_key_value_heads", MAY_BE},
     {"attention.key_length", "head_dim", MAY_BE},
     {"context_length", "max_position_embeddings", NEEDED},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", DECODERS},
-    {"attention.layer_norm_epsilon", "layer_norm_eps", ENCODERS},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", RMS_NORMS},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", LAYER_NORMS},
     {"rope.freq_base", "rope_theta", MAY_BE},
     {"rope.freq_base_swa", "rope_local_base_freq", MAY_BE},
     {"attention.sliding_window", "sliding_window", MAY_BE},
@@ -43,8 +43,19 @@ static const struct {
     {"expert_weights_norm", "norm_topk_prob", MAY_BE},
 };
 
-static bool is_copied(const char *own)
+/* Returns the key of config.json in the architecture's own list, or NULL. */
+static const char *own_key(const struct lls_gguf_architecture *a, const char *own)
 {
+  for (const struct lls_gguf_pair *p = a->keys; p != NULL && p->folder != NULL; p++)
+    if (strcmp(p->file, own) == 0)
+      return p->folder;
+  return NULL;
+}
+
+static bool is_copied(const struct lls_gguf_architecture *a, const char *own)
+{
+  if (own_key(a, own) != NULL)
+    return true;
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
     if (strcmp(keys[i].own, own) == 0)
       return true;
@@ -69,7 +80,8 @@ static int missing(const struct lls_gguf *g, const char *key, struct lls_error *
 
 static bool is_needed(const struct lls_gguf *g, enum need need)
 {
-  return need == NEEDED || need == (g->architecture->encoder ? ENCODERS : DECODERS);
+  bool layer = g->architecture->encoder || g->architecture->layer_norms;
+  return need == NEEDED || need == (layer ? LAYER_NORMS : RMS_NORMS);
 }
 
 /* Removes a window of 0 tokens, which files of Phi-4 have for no window. Takes over the
@@ -102,22 +114,34 @@ static void copy_pattern(json_t *config)
   json_object_del(config, "sliding_window_pattern");
 }
 
+/* Copies one key under `folder`. */
+static int copy_key(const struct lls_gguf *g, json_t *config, const char *own,
+                    const char *folder, enum need need, struct lls_error *err)
+{
+  char key[96];
+  json_t *value;
+  snprintf(key, sizeof key, "%s.%s", g->architecture->name, own);
+  int rc = lls_gguf_value(g->files[0], key, &value, err);
+  if (rc < 0)
+    return rc;
+  if (value == NULL && is_needed(g, need))
+    return missing(g, key, err);
+  if (value != NULL)
+    json_object_set_new(config, folder, none_for_0(own, value));
+  return 0;
+}
+
 int lls_gguf_copy_keys(const struct lls_gguf *g, json_t *config, struct lls_error *err)
 {
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    char key[96];
-    json_t *value;
-    snprintf(key, sizeof key, "%s.%s", g->architecture->name, keys[i].own);
-    int rc = lls_gguf_value(g->files[0], key, &value, err);
-    if (rc < 0)
-      return rc;
-    if (value == NULL && is_needed(g, keys[i].need))
-      return missing(g, key, err);
-    if (value != NULL)
-      json_object_set_new(config, keys[i].folder, none_for_0(keys[i].own, value));
-  }
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < sizeof keys / sizeof keys[0]; i++)
+    if (own_key(g->architecture, keys[i].own) == NULL)
+      rc = copy_key(g, config, keys[i].own, keys[i].folder, keys[i].need, err);
+  const struct lls_gguf_pair *own = g->architecture->keys;
+  for (; rc == 0 && own != NULL && own->folder != NULL; own++)
+    rc = copy_key(g, config, own->file, own->folder, MAY_BE, err);
   copy_pattern(config);
-  return 0;
+  return rc;
 }
 
 /* ---- all other keys ---- */
@@ -170,6 +194,8 @@ static const struct {
     {"expert_group_used_count", ONE},
     {"interleave_moe_layer_step", ONE},
     {"expert_gating_func", SOFTMAX},
+    {"rope.dimension_sections", READ}, /* equal for text: one number a position */
+    {"n_deepstack_layers", READ},      /* of images */
 };
 
 static double own_number(const struct lls_gguf *g, const char *own)
@@ -253,7 +279,7 @@ int lls_gguf_check_keys(const struct lls_gguf *g, const json_t *config,
        e = e->hh.next) {
     json_t *value = NULL;
     if (strncmp(e->key, name, length) != 0 || e->key[length] != '.' ||
-        is_copied(e->key + length + 1))
+        is_copied(g->architecture, e->key + length + 1))
       continue;
     rc = lls_gguf_value(g->files[0], e->key, &value, err);
     if (rc == 0 && !is_fine(g, config, e->key + length + 1, value))

@@ -7,6 +7,14 @@
 
 #include "core/model/gguf.h"
 
+/* OLMo 3 has the name of OLMo 2, and windows. */
+static void describe_olmo(const struct lls_gguf *g, json_t *config)
+{
+  (void)g;
+  if (json_is_integer(json_object_get(config, "sliding_window")))
+    json_object_set_new(config, "architectures", json_pack("[s]", "Olmo3ForCausalLM"));
+}
+
 static const struct lls_gguf_architecture architectures[] = {
     {.name = "bert", .model = "BertModel", .encoder = true},
     {.name = "llama",
@@ -17,7 +25,10 @@ static const struct lls_gguf_architecture architectures[] = {
     {.name = "qwen3", .model = "Qwen3ForCausalLM"},
     {.name = "qwen3moe", .mixture = "Qwen3MoeForCausalLM", .dense_layers = true},
     {.name = "smollm3", .model = "SmolLM3ForCausalLM", .pairs = true},
-    {.name = "olmo2", .model = "Olmo2ForCausalLM", .post_norms = true},
+    {.name = "olmo2",
+     .model = "Olmo2ForCausalLM",
+     .post_norms = true,
+     .describe = describe_olmo},
     {.name = "phi3", .model = "Phi3ForCausalLM"},
     {.name = "gpt-oss",
      .mixture = "GptOssForCausalLM",
@@ -39,7 +50,7 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *file,
                              const struct lls_gguf_architecture **out,
                              struct lls_error *err)
 {
-  char name[64], list[256] = "";
+  char name[64], list[384] = "";
   size_t used = 0;
   if (lls_gguf_text(file, "general.type", name, sizeof name) != NULL &&
       strcmp(name, "model") != 0)
@@ -52,27 +63,27 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *file,
   if (lls_gguf_text(file, "general.architecture", name, sizeof name) == NULL)
     return lls_fail(err, -EINVAL, "%s: general.architecture should name the model's kind",
                     file->path);
-  for (size_t i = 0; i < N_ARCHITECTURES; i++) {
-    if (strcmp(architectures[i].name, name) == 0) {
-      *out = &architectures[i];
-      return 0;
-    }
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
-                             used == 0 ? "" : ", ", architectures[i].name);
+  *out = NULL;
+  for (size_t i = 0; *out == NULL && i < N_ARCHITECTURES + lls_n_gguf_families; i++) {
+    const struct lls_gguf_architecture *a =
+        i < N_ARCHITECTURES ? &architectures[i] : &lls_gguf_families[i - N_ARCHITECTURES];
+    if (strcmp(a->name, name) == 0)
+      *out = a;
+    used += used < sizeof list ? (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                                  used == 0 ? "" : ", ", a->name)
+                               : 0;
   }
+  if (*out != NULL)
+    return 0;
   return lls_fail(err, -ENOTSUP,
                   "%s: architecture %s is not supported in a GGUF file; supported are %s",
                   file->path, name, list);
 }
 
-struct name_pair {
-  const char *folder, *file;
-};
-
-static const struct name_pair ends[] = {
+static const struct lls_gguf_pair ends[] = {
     {"embed_tokens", "token_embd"}, {"norm", "output_norm"}, {"lm_head", "output"}};
 
-static const struct name_pair parts[] = {
+static const struct lls_gguf_pair parts[] = {
     {"input_layernorm", "attn_norm"},
     {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},
@@ -92,7 +103,7 @@ static const struct name_pair parts[] = {
 
 /* Parts of experts, each of which is one tensor for all experts; names are without the
  * expert's number. */
-static const struct name_pair expert_parts[] = {
+static const struct lls_gguf_pair expert_parts[] = {
     {"block_sparse_moe.experts.w1", "ffn_gate_exps"},
     {"block_sparse_moe.experts.w3", "ffn_up_exps"},
     {"block_sparse_moe.experts.w2", "ffn_down_exps"},
@@ -102,10 +113,12 @@ static const struct name_pair expert_parts[] = {
 };
 
 /* Names whose suffix differs, too. */
-static const struct name_pair whole_parts[] = {{"self_attn.sinks", "attn_sinks.weight"}};
+static const struct lls_gguf_pair whole_parts[] = {
+    {"self_attn.sinks", "attn_sinks.weight"}};
 
-static const struct name_pair input_norms[] = {{"post_attention_layernorm", "ffn_norm"}};
-static const struct name_pair post_norms[] = {
+static const struct lls_gguf_pair input_norms[] = {
+    {"post_attention_layernorm", "ffn_norm"}};
+static const struct lls_gguf_pair post_norms[] = {
     {"post_attention_layernorm", "post_attention_norm"},
     {"pre_feedforward_layernorm", "ffn_norm"},
     {"post_feedforward_layernorm", "post_ffw_norm"},
@@ -113,7 +126,7 @@ static const struct name_pair post_norms[] = {
 
 #define COUNT(list) (sizeof list / sizeof list[0])
 
-static const char *look_up(const struct name_pair *list, size_t n, const char *name,
+static const char *look_up(const struct lls_gguf_pair *list, size_t n, const char *name,
                            size_t length)
 {
   for (size_t i = 0; i < n; i++)
@@ -122,10 +135,22 @@ static const char *look_up(const struct name_pair *list, size_t n, const char *n
   return NULL;
 }
 
+/* Looks in the architecture's own list. */
+static const char *own_name(const struct lls_gguf_architecture *a, const char *name,
+                            size_t length)
+{
+  size_t n = 0;
+  while (a->tensors != NULL && a->tensors[n].folder != NULL)
+    n++;
+  return look_up(a->tensors, n, name, length);
+}
+
 static const char *part_name(const struct lls_gguf_architecture *a, const char *name,
                              size_t length)
 {
-  const char *found = look_up(parts, COUNT(parts), name, length);
+  const char *found = own_name(a, name, length);
+  if (found == NULL)
+    found = look_up(parts, COUNT(parts), name, length);
   if (found != NULL)
     return found;
   return a->post_norms ? look_up(post_norms, COUNT(post_norms), name, length)
@@ -158,7 +183,7 @@ static const char *layer_name(const struct lls_gguf_architecture *a, const char 
 
 /* ---- encoders ---- */
 
-static const struct name_pair encoder_ends[] = {
+static const struct lls_gguf_pair encoder_ends[] = {
     {"embeddings.word_embeddings", "token_embd"},
     {"embeddings.position_embeddings", "position_embd"},
     {"embeddings.token_type_embeddings", "token_types"},
@@ -167,7 +192,7 @@ static const struct name_pair encoder_ends[] = {
     {"classifier.out_proj", "cls.output"},
 };
 
-static const struct name_pair encoder_parts[] = {
+static const struct lls_gguf_pair encoder_parts[] = {
     {"attention.self.query", "attn_q"},
     {"attention.self.key", "attn_k"},
     {"attention.self.value", "attn_v"},
@@ -197,6 +222,16 @@ static bool encoder_name(const char *name, char *out, size_t size)
 
 /* ---- the entry point ---- */
 
+/* Returns the name without the prefix that all tensors of a folder have. */
+static const char *without_prefix(const char *name)
+{
+  static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
+  for (size_t i = 0; i < COUNT(prefixes); i++)
+    if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+      return name + strlen(prefixes[i]);
+  return name;
+}
+
 bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char *out,
                    size_t size, int64_t *expert)
 {
@@ -205,9 +240,9 @@ bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char
   *expert = -1;
   if (a->encoder)
     return encoder_name(name, out, size);
-  if (strncmp(name, "model.", 6) == 0)
-    name += 6;
-  bool in_layer = sscanf(name, "layers.%u.%n", &layer, &skip) == 1 && skip > 0;
+  name = without_prefix(name);
+  bool in_layer = (sscanf(name, "layers.%u.%n", &layer, &skip) == 1 && skip > 0) ||
+                  (sscanf(name, "h.%u.%n", &layer, &skip) == 1 && skip > 0);
   const char *part = name + (in_layer ? skip : 0);
   const char *found = look_up(whole_parts, COUNT(whole_parts), part, strlen(part));
   const char *suffix = found != NULL ? "" : strrchr(part, '.');
@@ -215,8 +250,9 @@ bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char
     return false;
   if (found == NULL) {
     size_t length = (size_t)(suffix - part);
-    found = in_layer ? layer_name(a, part, length, expert)
-                     : look_up(ends, COUNT(ends), part, length);
+    found = in_layer ? layer_name(a, part, length, expert) : own_name(a, part, length);
+    if (found == NULL && !in_layer)
+      found = look_up(ends, COUNT(ends), part, length);
   }
   if (found == NULL)
     return false;

@@ -32,18 +32,25 @@ static bool is_vector_maker(const struct lls_architecture *a)
   return a->encoder && a->tensors.head == NULL;
 }
 
+/* Encoders are few, and listed; the table of generators is in README. */
 static int unknown_architecture(const struct lls_json *json, const char *name,
                                 bool encoder, struct lls_error *err)
 {
-  char list[512] = "";
+  char list[384] = "";
   size_t used = 0;
+  if (!encoder)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: architecture %.64s is not supported; the table of models in "
+                    "README has those that are",
+                    json->file, name);
   for (size_t i = 0; i < N_ARCHITECTURES; i++)
-    if ((!encoder || is_vector_maker(architectures[i])) && used < sizeof list)
+    if (is_vector_maker(architectures[i]) && used < sizeof list)
       used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
                                used == 0 ? "" : ", ", architectures[i]->title);
-  return lls_fail(err, -ENOTSUP,
-                  "%s: architecture %.64s is not supported%s; supported are %s",
-                  json->file, name, encoder ? " as an encoder" : "", list);
+  return lls_fail(
+      err, -ENOTSUP,
+      "%s: architecture %.64s is not supported as an encoder; supported are %s",
+      json->file, name, list);
 }
 
 /* Returns true if experts are in MXFP4 blocks that the loader supports. */
@@ -82,12 +89,22 @@ static bool is_quantised(const char *name, enum lls_dtype *out)
   return false;
 }
 
+/* Returns the object that has one of two keys: "text_config" if only it has. */
+static struct lls_json place_of(const struct lls_json *json, const char *key,
+                                const char *other)
+{
+  json_t *text = json_object_get(json->root, "text_config");
+  bool above = lls_json_get(json, key) != NULL || lls_json_get(json, other) != NULL;
+  return above || !json_is_object(text) ? *json : lls_json_inside(json, text);
+}
+
 static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
                       struct lls_error *err)
 {
-  const char *key = lls_json_get(json, "dtype") != NULL ? "dtype" : "torch_dtype";
+  struct lls_json place = place_of(json, "dtype", "torch_dtype");
+  const char *key = lls_json_get(&place, "dtype") != NULL ? "dtype" : "torch_dtype";
   const char *name;
-  int rc = lls_json_string_or(json, key, "float32", &name, err);
+  int rc = lls_json_string_or(&place, key, "float32", &name, err);
   if (rc < 0)
     return rc;
   if (strcmp(name, "float32") == 0)
@@ -205,12 +222,13 @@ static int read_tokens(const char *folder, const struct lls_json *json,
                        struct lls_model_config *config, struct lls_error *err)
 {
   json_int_t bos;
-  int rc = read_token(json, "bos_token_id", lls_json_get(json, "bos_token_id"), config,
+  struct lls_json place = place_of(json, "bos_token_id", "eos_token_id");
+  int rc = read_token(json, "bos_token_id", lls_json_get(&place, "bos_token_id"), config,
                       &bos, err);
   if (rc < 0)
     return rc;
   config->bos = bos < 0 ? -1 : (int32_t)bos;
-  if ((rc = read_eos(json, config, err)) < 0)
+  if ((rc = read_eos(&place, config, err)) < 0)
     return rc;
 
   struct lls_json generation;

@@ -9,7 +9,7 @@
  *
  *   parallel_residual  both branches read the layer's input
  *   norm_place         where the norms are; see enum lls_norm_place
- *   qk_norm            q and k are normed before they are rotated
+ *   qk_norm            q and k are normed before they are rotated, or after it
  *   embedding_scale    multiplies the embedding, unless it is 0
  *   attention_cap, logit_cap   scores become cap tanh(score / cap), unless it is 0
  *   gated              mlp(h) = down(act(gate(h)) * up(h)) instead of down(act(up(h)))
@@ -111,14 +111,19 @@ struct lls_model_config {
 
   enum lls_norm_kind norm;
   float norm_epsilon;
-  bool norm_affine; /* norms have weights, and with LLS_NORM_LAYER biases */
+  bool norm_affine;   /* norms have weights, and with LLS_NORM_LAYER biases */
+  bool norm_unbiased; /* LLS_NORM_LAYER without the biases */
   bool final_norm, parallel_residual;
   enum lls_norm_place norm_place;
   enum lls_qk_norm qk_norm;
+  bool rope_before_norm; /* q and k are rotated before they are normed */
+  bool paired_rope;      /* dimensions 2i and 2i + 1 of a head rotate together; the loader
+                          * reorders the rows of q and k to the halves of the graph */
   float norm_offset;     /* added to norms' weights in the file */
   float embedding_scale; /* 0 = 1 */
   float attention_scale; /* factor of q.k; 0 = 1 / sqrt(head_dim) */
   float attention_cap, logit_cap;
+  float logit_scale; /* factor of the logits, which the last norm's weights take; 0 = 1 */
   bool attention_sinks; /* each head has an attention sink */
 
   enum lls_activation activation;
@@ -140,7 +145,7 @@ struct lls_model_config {
                      * row; 0 = no head */
   bool plain_score; /* the score is the head's output itself, not its logistic function */
 
-  bool qkv_bias, output_bias, mlp_bias;
+  bool qkv_bias, output_bias, mlp_bias, head_bias;
   bool tied_embeddings; /* the head is the embedding table */
 
   int32_t bos;              /* -1 = none */

@@ -26,10 +26,31 @@ static int configure_llama3(const struct lls_json *scaling, struct lls_rope_conf
   return rc;
 }
 
+static double yarn_scale(double factor, double weight)
+{
+  return factor > 1 ? 0.1 * weight * log(factor) + 1 : 1;
+}
+
+/* DeepSeek's and Mistral's files have two weights of YaRN's scale, and mean their
+ * quotient. */
+static int read_mscale(const struct lls_json *scaling, struct lls_rope_config *rope,
+                       double *scale, struct lls_error *err)
+{
+  double one = 0, all = 0;
+  int rc = lls_json_real_or(scaling, "mscale", 0, &one, err);
+  if (rc == 0)
+    rc = lls_json_real_or(scaling, "mscale_all_dim", 0, &all, err);
+  *scale = one != 0 && all != 0
+               ? yarn_scale(rope->factor, one) / yarn_scale(rope->factor, all)
+               : yarn_scale(rope->factor, 1);
+  return rc;
+}
+
 /* YaRN: arXiv 2309.00071, section 3.4, which scales attention by 0.1 ln(factor) + 1. */
 static int configure_yarn(const struct lls_json *scaling, uint32_t context,
                           struct lls_rope_config *rope, struct lls_error *err)
 {
+  double scale = 1;
   rope->scaling = LLS_ROPE_YARN;
   int rc = lls_json_real_or(scaling, "beta_fast", 32, &rope->beta_fast, err);
   if (rc == 0)
@@ -40,16 +61,13 @@ static int configure_yarn(const struct lls_json *scaling, uint32_t context,
     rc = lls_json_size_or(scaling, "original_max_position_embeddings", context,
                           &rope->original_context, err);
   if (rc == 0)
-    rc = lls_json_real_or(scaling, "attention_factor", 0.1 * log(rope->factor) + 1,
-                          &rope->attention_factor, err);
+    rc = read_mscale(scaling, rope, &scale, err);
+  if (rc == 0)
+    rc = lls_json_real_or(scaling, "attention_factor", scale, &rope->attention_factor,
+                          err);
   if (rc == 0 && !(rope->beta_slow > 0 && rope->beta_slow < rope->beta_fast))
     rc = lls_fail(err, -EINVAL,
                   "%s: \"beta_slow\" should be positive and below \"beta_fast\"",
-                  scaling->file);
-  if (rc == 0 && (lls_json_get(scaling, "mscale") != NULL ||
-                  lls_json_get(scaling, "mscale_all_dim") != NULL))
-    rc = lls_fail(err, -ENOTSUP,
-                  "%s: rope scaling \"yarn\" with \"mscale\" is not supported",
                   scaling->file);
   return rc;
 }
@@ -67,6 +85,20 @@ static int read_factors(const struct lls_json *scaling, const char *key,
   return good ? 0
               : lls_fail(err, -EINVAL, "%s: \"%s\" should be 1 to %d positive numbers",
                          scaling->file, key, LLS_MAX_ROPE_PAIRS);
+}
+
+/* Hunyuan's "dynamic" scaling has a fixed alpha, and so does not depend on the length of
+ * a text: the base is theta alpha^(d / (d - 2)). */
+static int configure_alpha(const struct lls_json *scaling, uint32_t head_dim,
+                           struct lls_rope_config *rope, struct lls_error *err)
+{
+  double alpha;
+  int rc = lls_json_real_or(scaling, "alpha", 0, &alpha, err);
+  if (rc == 0 && !(alpha > 0 && head_dim > 2))
+    return lls_fail(err, -EINVAL, "%s: \"alpha\" of rope scaling should be above 0",
+                    scaling->file);
+  rope->theta *= pow(alpha, head_dim / (head_dim - 2.0));
+  return rc;
 }
 
 /* LongRoPE: arXiv 2402.13753. The attention factor is the one of Phi-3 (arXiv
@@ -107,14 +139,17 @@ static int read_factor(const struct lls_json *scaling, struct lls_rope_config *r
 }
 
 static int configure_scaling(const struct lls_json *json, const struct lls_json *scaling,
-                             uint32_t context, struct lls_rope_config *rope,
-                             struct lls_error *err)
+                             const struct lls_model_config *c,
+                             struct lls_rope_config *rope, struct lls_error *err)
 {
+  uint32_t context = c->max_context;
   const char *key = lls_json_get(scaling, "rope_type") != NULL ? "rope_type" : "type";
   const char *type;
   int rc = lls_json_string_or(scaling, key, "default", &type, err);
-  if (rc < 0 || strcmp(type, "default") == 0)
+  if (rc < 0 || strcmp(type, "default") == 0 || strcmp(type, "mrope") == 0)
     return rc;
+  if (strcmp(type, "dynamic") == 0 && lls_json_get(scaling, "alpha") != NULL)
+    return configure_alpha(scaling, c->head_dim, rope, err);
   if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0)
     return configure_long(json, scaling, context, rope, err);
   bool linear = strcmp(type, "linear") == 0, llama3 = strcmp(type, "llama3") == 0;
@@ -173,7 +208,7 @@ int lls_config_rope(const struct lls_json *json, const char *theta_key, double s
   if (rc == 0)
     rc = lls_json_real_or(&parameters, "partial_rotary_factor", share, &share, err);
   if (rc == 0)
-    rc = configure_scaling(json, &parameters, out->max_context, &out->rope, err);
+    rc = configure_scaling(json, &parameters, out, &out->rope, err);
   if (rc < 0)
     return rc;
   if (!(out->rope.theta >= 1) || !(share > 0 && share <= 1))

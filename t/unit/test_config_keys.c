@@ -210,7 +210,6 @@ static void test_metadata_of_the_graph_is_refused(void **state)
       {"qwen2", {"attention.sliding_window", 'u', 16}},
       {"qwen3", {"attention.sliding_window", 'u', 16}},
       {"smollm3", {"attention.sliding_window", 'u', 16}},
-      {"olmo2", {"attention.sliding_window", 'u', 16}}, /* OLMo 3 */
       {"olmo2", {"attention.sliding_window_pattern", 'p', 1}},
       {"olmo2", {"attention.sliding_window_pattern", 'u', 4}},
       {"olmo2", {"rope.freq_base_swa", 'f', 10000}},

@@ -253,13 +253,9 @@ static void test_refusals(void **state)
       {"[1]", -EINVAL, "should hold one JSON object"},
       {"{}", -EINVAL, "\"architectures\" should be a list"},
       {"{\"architectures\":[\"T5Model\"]}", -ENOTSUP,
-       "architecture T5Model is not supported; supported are Llama (2, 3, Mistral, "
-       "Yi, SmolLM2), Qwen2 and 2.5, Qwen3, SmolLM3, OLMo 2, Phi-3 and Phi-4, "
-       "gpt-oss, Mixtral, Qwen3-MoE, Gemma 2, Gemma 3 (text), OPT, GPT-NeoX and Pythia"},
+       "architecture T5Model is not supported; the table of models in README"},
       {LLAMA("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2},"), -ENOTSUP,
        "rope scaling \"dynamic\" is not supported"},
-      {LLAMA("\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"mscale\":1},"), -ENOTSUP,
-       "\"yarn\" with \"mscale\" is not supported"},
       {LLAMA("\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1],"
              "\"long_factor\":[1,1,1]},"),
        -EINVAL, "should have 4 numbers"},

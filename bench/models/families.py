@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny models of many families, made by transformers' own classes with random weights and saved as published folders
+are. FAMILIES has for each a name, the number in the table of families, the class of the configuration, what differs
+from SMALL, and how llama.cpp's converter would write it (gguf_file.py)."""
+
+SMALL = {
+    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 256, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+    "tie_word_embeddings": False
+}
+VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32,
+          "patch_size": 8, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
+PIXTRAL = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
+           "num_attention_heads": 2, "image_size": 16, "patch_size": 8, "head_dim": 8}
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "mrope_interleaved": True}
+ALTERNATE = ["sliding_attention", "sliding_attention", "full_attention"]
+
+
+def family(name, number, config, gguf=None, text=None, **changes):
+    """text: the model's text part is in text_config, and changes are of it; the rest is in `text`."""
+    return {"name": name, "number": number, "config": config, "gguf": gguf, "text": text, "changes": changes}
+
+
+FAMILIES = [
+    family("qwen3-vl", 3, "Qwen3VLConfig", "qwen3vl", {"vision_config": VISION}, head_dim=8, rope_parameters=MROPE,
+           tie_word_embeddings=True),
+    family("qwen2.5-vl", 18, "Qwen2_5_VLConfig", "qwen2vl",
+           {"vision_config": VISION | {"fullatt_block_indexes": [0]}}, rope_parameters=MROPE),
+    family("mistral-small-3", 19, "Mistral3Config", "llama", {"vision_config": PIXTRAL, "spatial_merge_size": 1},
+           model_type="mistral", head_dim=12, sliding_window=None),
+    family("granite-3", 41, "GraniteConfig", "granite", embedding_multiplier=1.5, residual_multiplier=0.7,
+           attention_multiplier=0.2, logits_scaling=1.5, tie_word_embeddings=True),
+    family("ernie-4.5", 35, "Ernie4_5Config", "ernie4_5", head_dim=12, use_bias=True),
+    family("command-r", 37, "CohereConfig", "command-r", logit_scale=0.5, tie_word_embeddings=True,
+           attention_bias=True),
+    family("command-r7b", 37, "Cohere2Config", "cohere2", logit_scale=0.5, num_hidden_layers=4,
+           layer_types=ALTERNATE[:1] + ALTERNATE, sliding_window=16, tie_word_embeddings=True),
+    family("exaone-4", 36, "Exaone4Config", "exaone4", num_hidden_layers=3, layer_types=ALTERNATE, sliding_window=16,
+           sliding_window_pattern=3),
+    family("olmo-3", 30, "Olmo3Config", "olmo2", num_hidden_layers=3, layer_types=ALTERNATE, sliding_window=16,
+           rope_parameters={"full_attention": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+                                               "original_max_position_embeddings": 64, "beta_fast": 32.0,
+                                               "beta_slow": 1.0, "attention_factor": 1.1386294361119891},
+                            "sliding_attention": ROPE}),
+    family("seed-oss", 34, "SeedOssConfig", "seed_oss", head_dim=12),
+    family("hunyuan", 42, "HunYuanDenseV1Config", "hunyuan-dense", head_dim=12,
+           rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0, "alpha": 10.0}),
+    family("starcoder2", 44, "Starcoder2Config", "starcoder2", sliding_window=16, tie_word_embeddings=True),
+    family("gpt-2", 45, "GPT2Config", "gpt2", tie_word_embeddings=True),
+    family("gpt-j", 49, "GPTJConfig", None, rotary_dim=4),
+    family("phi-2", 48, "PhiConfig", "phi2", num_key_value_heads=4),
+    family("stablelm", 51, "StableLmConfig", "stablelm", use_qkv_bias=True,
+           rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
+    family("falcon", 39, "FalconConfig", "falcon", multi_query=True, tie_word_embeddings=True),
+    family("falcon-40b", 39, "FalconConfig", "falcon", new_decoder_architecture=True, num_kv_heads=2, bias=True,
+           tie_word_embeddings=False),
+    family("glm-4", 13, "Glm4Config", "glm4", head_dim=8, rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
+]
+
+# Configurations that name sizes otherwise.
+ALIASES = {
+    "GPT2Config": {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
+                   "max_position_embeddings": "n_positions", "intermediate_size": "n_inner"},
+    "GPTJConfig": {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
+                   "max_position_embeddings": "n_positions", "intermediate_size": "n_inner"},
+    "FalconConfig": {"intermediate_size": "ffn_hidden_size"},
+}
+WITHOUT_KV_HEADS = {"GPT2Config", "GPTJConfig", "FalconConfig", "BloomConfig", "MptConfig"}
+
+
+def configuration(transformers, f):
+    """The configuration of a family, an object of transformers' class."""
+    kind = getattr(transformers, f["config"])
+    values = SMALL | f["changes"]
+    if f["config"] in WITHOUT_KV_HEADS:
+        values.pop("num_key_value_heads", None)
+    for own, other in ALIASES.get(f["config"], {}).items():
+        if own in values:
+            values[other] = values.pop(own)
+    if f["text"] is None:
+        return kind(**values)
+    top = {key: values[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings")}
+    return kind(text_config=values, **top, **f["text"])

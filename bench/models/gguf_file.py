@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a tiny model as the GGUF file that llama.cpp's converter makes of its folder: names of tensors from the package
+gguf (TensorNameMap), the keys that its llama.cpp reads of the architecture, and the rows in the order of that file."""
+import json
+
+import gguf
+import numpy as np
+from safetensors.torch import load_file
+
+
+def paired(x, heads):
+    """Llama's converter: the two halves of a head become pairs."""
+    shape = x.shape
+    return x.reshape(heads, 2, shape[0] // heads // 2, *shape[1:]).swapaxes(1, 2).reshape(shape)
+
+
+def ungroup(x, heads, kv):
+    """Rows of q, then of k, then of v, of a tensor that has them by key-value head."""
+    share = heads // kv
+    rows = x.reshape(kv, share + 2, -1, *x.shape[1:])
+    parts = rows[:, :share], rows[:, share:share + 1], rows[:, share + 1:]
+    return np.concatenate([p.reshape(-1, *x.shape[1:]) for p in parts])
+
+
+def common_keys(w, f, c, arch):
+    heads = c.num_attention_heads
+    kv = getattr(c, "num_key_value_heads", None) or heads
+    if f["config"] == "FalconConfig":
+        kv = c.num_kv_heads if c.new_decoder_architecture else 1
+    head_dim = getattr(c, "head_dim", None) or c.hidden_size // heads
+    ffn = getattr(c, "intermediate_size", None) or getattr(c, "n_inner", None) or getattr(c, "ffn_hidden_size", None)
+    w.add_block_count(c.num_hidden_layers)
+    w.add_context_length(c.max_position_embeddings)
+    w.add_embedding_length(c.hidden_size)
+    w.add_feed_forward_length(ffn)
+    w.add_head_count(heads)
+    w.add_head_count_kv(kv)
+    rope = getattr(c, "rope_parameters", None) or {}
+    full = rope.get("full_attention", rope)
+    if full.get("rope_theta"):
+        theta = full["rope_theta"]
+        if full["rope_type"] == "dynamic":
+            theta *= full["alpha"]**(head_dim / (head_dim - 2))
+        w.add_rope_freq_base(theta)
+    if full.get("rope_type") == "yarn":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(full["factor"])
+        w.add_rope_scaling_orig_ctx_len(full["original_max_position_embeddings"])
+    if hasattr(c, "rms_norm_eps"):
+        w.add_layer_norm_rms_eps(c.rms_norm_eps)
+    for name in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"):
+        if hasattr(c, name):
+            w.add_layer_norm_eps(getattr(c, name))
+    if head_dim * heads != c.hidden_size:
+        w.add_key_length(head_dim)
+        w.add_value_length(head_dim)
+    if rope:
+        w.add_rope_dimension_count(int(head_dim * full.get("partial_rotary_factor", 1.0)))
+    if getattr(c, "sliding_window", None):
+        w.add_sliding_window(c.sliding_window)
+    if "mrope_section" in full:
+        w.add_rope_dimension_sections(full["mrope_section"] + [0])
+    return heads, kv
+
+
+def own_keys(w, c, arch):
+    if arch == "granite":
+        w.add_attention_scale(c.attention_multiplier)
+        w.add_embedding_scale(c.embedding_multiplier)
+        w.add_residual_scale(c.residual_multiplier)
+        w.add_logit_scale(c.logits_scaling)
+    if arch in ("command-r", "cohere2"):
+        w.add_logit_scale(c.logit_scale)
+        w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    if arch in ("olmo2", "exaone4"):
+        w.add_sliding_window_pattern([t == "sliding_attention" for t in c.layer_types])
+    if arch == "stablelm":
+        w.add_parallel_residual(c.use_parallel_residual)
+    if arch == "qwen3vl":
+        w.add_uint32("qwen3vl.n_deepstack_layers", 1)
+
+
+def converted(f, arch, name, x, c, heads, kv):
+    """The numbers of a tensor of the folder as the converter writes them."""
+    part = name.rsplit(".", 2)[-2]
+    if arch in ("llama", "granite") and part in ("q_proj", "k_proj"):
+        return paired(x, heads if part == "q_proj" else kv)
+    if arch == "gpt2" and part in ("c_attn", "c_proj", "c_fc") and x.ndim == 2:
+        return x.T
+    if part == "query_key_value" and (arch == "gptneox" or arch == "bloom" or f["name"] == "falcon-40b"):
+        return ungroup(x, heads, kv)
+    return x
+
+
+def text_name(name):
+    """The name as in a folder of the text model alone."""
+    for prefix in ("model.language_model.", "language_model.model."):
+        if name.startswith(prefix):
+            return "model." + name[len(prefix):]
+    return name.removeprefix("language_model.")
+
+
+def write(f, c, folder):
+    arch = f["gguf"]
+    w = gguf.GGUFWriter(str(folder / "model.gguf"), arch)
+    heads, kv = common_keys(w, f, c, arch)
+    own_keys(w, c, arch)
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    kind = next(a for a, n in gguf.MODEL_ARCH_NAMES.items() if n == arch)
+    names = gguf.get_tensor_name_map(kind, c.num_hidden_layers)
+    for name, p in load_file(folder / "model.safetensors").items():
+        name = text_name(name)
+        if c.tie_word_embeddings and name.startswith("lm_head"):
+            continue
+        own = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert own is not None, name
+        x = converted(f, arch, name, p.float().numpy(), c, heads, kv)
+        if x.ndim == 1:
+            w.add_tensor(own, x.astype(np.float32))
+        else:  # every number is a bf16 already
+            bits = (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+            w.add_tensor(own, bits.view(np.uint8), raw_dtype=gguf.GGMLQuantizationType.BF16)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tiny models of families.py with their references, as t/data/models has them:
+
+    make.py --out FOLDER [NAME...]
+
+A folder is written by transformers' save_pretrained, in bf16; the reference is computed in f32 of those numbers. See
+tools/make_reference_models.py for the reference's files. A family that llama.cpp's converter knows has a model.gguf
+too (with the package gguf), whose tensors have the names of that package."""
+import argparse
+import importlib.util
+import json
+import math
+import os
+import shutil
+import sys
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch
+import transformers
+
+sys.path.insert(0, str(Path(__file__).parent))
+from families import FAMILIES, configuration
+
+spec = importlib.util.spec_from_file_location(
+    "reference_models", Path(__file__).resolve().parents[2] / "tools/make_reference_models.py")
+reference_models = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(reference_models)
+reference_models.PROMPT_LENGTHS = [5, 40]
+reference_models.CANDIDATES = 256
+reference_models.MIN_DISTINCT = 12
+
+
+@torch.no_grad()
+def randomise(model, seed, tied):
+    """As make_reference_models does, for any names: products keep the size of what they multiply, the head spreads its
+    logits, and a tied embedding is small beside the last norm."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, p in model.named_parameters():
+        noise = torch.randn(p.shape, generator=generator)
+        leaf = name.rsplit(".", 2)[-2] if name.endswith((".weight", ".bias")) else name.rsplit(".", 1)[-1]
+        if leaf in ("lm_head", "embed_out"):
+            p.copy_(4 / math.sqrt(p.shape[-1]) * noise if p.dim() == 2 else 0.2 * noise)
+        elif leaf in ("embed_tokens", "wte", "word_embeddings"):
+            p.copy_((1 / math.sqrt(p.shape[1]) if tied else 1.0) * noise)
+        elif leaf == "wpe":
+            p.copy_((0.1 if tied else 0.4) * noise)
+        elif p.dim() >= 2 and "layernorm" not in leaf and "norm" not in leaf:
+            inputs = p.shape[0] if type(model).__name__.startswith("GPT2") else p.shape[-1]
+            p.copy_(1.3 / math.sqrt(inputs) * noise)
+        elif name.endswith("bias"):
+            p.copy_((0.05 if tied else 0.2) * noise)
+        elif "norm" in leaf or leaf.startswith("ln"):
+            offset = 0.0 if "1P" in type(model).__name__ or "Nemotron" in type(model).__name__ else 1.0
+            last = leaf in ("norm", "ln_f", "final_layernorm", "norm_f") and tied
+            p.copy_((4.0 if last else 1.0) * (1.0 + 0.2 * noise) - 1.0 + offset)
+        else:
+            p.copy_(0.5 + 0.2 * noise)
+
+
+def build(f, seed):
+    """The model in f32, its numbers rounded to bf16."""
+    config = configuration(transformers, f)
+    config._attn_implementation = "eager"
+    kind = transformers.AutoModelForImageTextToText if f["text"] is not None else transformers.AutoModelForCausalLM
+    model = kind.from_config(config, dtype=torch.float32, attn_implementation="eager")
+    randomise(model, seed, config.tie_word_embeddings)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.to(torch.bfloat16).float())
+    return kind, model.eval()
+
+
+def drop_images(folder):
+    """Leaves out of a folder the tensors that are not of the text, which are passed over anyway."""
+    from safetensors.torch import load_file, save_file
+    path = folder / "model.safetensors"
+    state = {n: p for n, p in load_file(path).items() if not any(part in n for part in ("visual", "vision", "projector"))}
+    save_file(state, path, metadata={"format": "pt"})
+
+
+def make(f, out):
+    folder = out / f["name"]
+    seed = 100 + sum(map(ord, f["name"]))
+    shutil.rmtree(folder, ignore_errors=True)
+    kind, model = build(f, seed)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    text = model.config.get_text_config()
+    prompts, logits = reference_models.reference(model, text.vocab_size, seed)
+    logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
+    if f["text"] is not None:
+        drop_images(folder)
+    if f["gguf"] is not None:
+        import gguf_file
+        gguf_file.write(f, text, folder)
+    reference_models.write_json(
+        folder / "reference.json", {
+            "made_by": "bench/models/make.py", "transformers": transformers.__version__,
+            "torch": torch.__version__.split("+")[0], "seed": seed, "vocab_size": text.vocab_size, "prompts": prompts})
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    print(f"{f['name']}: {size} bytes, logits std {logits.std():.2f}, min_gap "
+          f"{min(p['min_gap'] for p in prompts):.4f}, distinct {[len(set(p['greedy'])) for p in prompts]}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for f in FAMILIES:
+        if not args.names or f["name"] in args.names:
+            make(f, args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPT-J (EleutherAI): attention and MLP read one norm and are added in parallel; some
+ * dimensions of a head rotate, neighbours together; attention has no biases, the MLP and
+ * the head have.
+ */
+#include "core/model/architecture.h"
+
+#include <errno.h>
+
+static int configure(const struct lls_json *json, struct lls_model_config *out,
+                     struct lls_error *err)
+{
+  static const char *const unused[] = {"summary_type", "summary_use_proj",
+                                       "summary_proj_to_labels", "scale_attn_weights"};
+  uint32_t rotated = 64;
+  int rc = lls_config_sizes(json, out, NULL, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "n_inner", 4 * out->hidden, &out->ffn, err);
+  if (rc == 0)
+    rc = lls_config_layer_norm(json, "layer_norm_epsilon", out, err);
+  if (rc == 0)
+    rc = lls_config_activation(json, "activation_function", "gelu_new", &out->activation,
+                               err);
+  if (rc == 0)
+    rc = lls_config_rope(json, "rope_theta", 1.0, out, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "rotary_dim", rotated, &rotated, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "tie_word_embeddings", false, &out->tied_embeddings, err);
+  out->rope.dims = rotated;
+  out->mlp_bias = out->head_bias = out->parallel_residual = out->paired_rope = true;
+  for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++)
+    lls_json_get(json, unused[i]);
+  return rc;
+}
+
+static const char *const names[] = {"GPTJForCausalLM", NULL};
+
+const struct lls_architecture lls_gptj = {
+    .title = "GPT-J",
+    .names = names,
+    .configure = configure,
+    .tensors =
+        {
+            .prefixes = {"transformer.", ""},
+            .embedding = "wte",
+            .final_norm = "ln_f",
+            .head = "lm_head",
+            .layers = "h.",
+            .attention_norm = "ln_1",
+            .mlp_norm = "ln_1",
+            .q = "attn.q_proj",
+            .k = "attn.k_proj",
+            .v = "attn.v_proj",
+            .output = "attn.out_proj",
+            .up = "mlp.fc_in",
+            .down = "mlp.fc_out",
+        },
+};

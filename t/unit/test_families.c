@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Families of models that differ from the first architectures by switches only, as
+ * bench/models/make.py writes them: in f32 their folders give transformers' logits
+ * however steps are cut, and so do the GGUF files with llama.cpp's names, and ranks.
+ */
+#include "t/rules.h"
+
+#include <unistd.h>
+
+static void test_folder(void **state)
+{
+  const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                        .cache_element = LLS_F32};
+  rule_check_all(*state, &options);
+}
+
+static void check_one(const char *model, const struct drive_options *options)
+{
+  struct drive_model m = {0};
+  drive_open(&m, model, options);
+  rule_check(&m, model, &rule_cases[5]);
+  drive_close(&m);
+}
+
+static void test_ranks(void **state)
+{
+  const struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .ranks = 2};
+  check_one(*state, &options);
+}
+
+static void test_gguf(void **state)
+{
+  char relative[128], path[4096];
+  snprintf(relative, sizeof relative, "t/data/models/%s/model.gguf", (char *)*state);
+  snprintf(path, sizeof path, "%s", source_path(relative));
+  const struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .path = path};
+  check_one(*state, &options);
+}
+
+/* A family's three tests; without a GGUF file the third is left out. */
+static size_t add_family(struct CMUnitTest *tests, size_t n, char *name)
+{
+  char relative[128];
+  tests[n++] = (struct CMUnitTest){name, test_folder, NULL, NULL, name};
+  tests[n++] = (struct CMUnitTest){"ranks", test_ranks, NULL, NULL, name};
+  snprintf(relative, sizeof relative, "t/data/models/%.32s/model.gguf", name);
+  if (access(source_path(relative), R_OK) == 0)
+    tests[n++] = (struct CMUnitTest){"GGUF", test_gguf, NULL, NULL, name};
+  return n;
+}
+
+int main(void)
+{
+  static char *names[] = {
+      "qwen3-vl",  "qwen2.5-vl",  "mistral-small-3", "granite-3", "ernie-4.5",
+      "command-r", "command-r7b", "exaone-4",        "olmo-3",    "seed-oss",
+      "hunyuan",   "starcoder2",  "gpt-2",           "gpt-j",     "phi-2",
+      "stablelm",  "falcon",      "falcon-40b",      "glm-4",
+  };
+  struct CMUnitTest tests[3 * sizeof names / sizeof names[0]];
+  size_t n = 0;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    n = add_family(tests, n, names[i]);
+  return _cmocka_run_group_tests("families", tests, n, NULL, NULL);
+}
