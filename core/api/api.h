@@ -65,6 +65,7 @@ struct lls_api_config {
   uint32_t vocab;
   uint32_t block_tokens;             /* tokens of a cache block, for /metrics */
   struct lls_sampling sampling;      /* defaults, from generation_config.json */
+  bool few_samplers;                 /* the device has no chain of filters */
   struct lls_pooling_config pooling; /* NONE: requests for vectors are refused */
   uint32_t vector_columns;           /* elements of a vector */
   struct lls_api_encoder encoder;

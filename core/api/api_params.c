@@ -70,6 +70,24 @@ static const struct lls_row rows[] = {
     REAL("repetition_penalty", BOTH, repetition_penalty, 0.01, 100),
     REAL("presence_penalty", BOTH, presence_penalty, -2, 2),
     REAL("frequency_penalty", BOTH, frequency_penalty, -2, 2),
+    COUNT("repeat_last_n", BOTH, penalty_last_n, 0), /* llama.cpp's, as all these: */
+    REAL("typical_p", BOTH, typical_p, 0, 1),
+    REAL("top_n_sigma", BOTH, top_n_sigma, -1, 1000),
+    REAL("xtc_probability", BOTH, xtc_probability, 0, 1),
+    REAL("xtc_threshold", BOTH, xtc_threshold, 0, 1),
+    REAL("dynatemp_range", BOTH, dynatemp_range, 0, 100),
+    REAL("dynatemp_exponent", BOTH, dynatemp_exponent, 0, 100),
+    WHOLE("mirostat", BOTH, mirostat, 0, 2),
+    WHOLE("mirostat_mode", BOTH, mirostat, 0, 2), /* text-generation-webui's name */
+    REAL("mirostat_tau", BOTH, mirostat_tau, 0, 100),
+    REAL("mirostat_eta", BOTH, mirostat_eta, 0, 10),
+    REAL("dry_multiplier", BOTH, dry_multiplier, 0, 100),
+    REAL("dry_base", BOTH, dry_base, 1, 100),
+    WHOLE("dry_allowed_length", BOTH, dry_allowed_length, 1, INT32_MAX),
+    COUNT("dry_penalty_last_n", BOTH, dry_last_n, 0),
+    ODD("dry_sequence_breakers", BOTH, lls_param_breakers),
+    ODD("samplers", BOTH, lls_param_samplers),
+    FLAG("post_sampling_probs", BOTH, drawn_logprobs),
     ODD("logit_bias", BOTH, lls_param_logit_bias),
     ODD("allowed_token_ids", BOTH, lls_param_allowed_token_ids),
     ODD("bad_words", BOTH, lls_param_bad_words),
@@ -319,6 +337,9 @@ void lls_api_params_free(struct lls_api_params *params)
   free(params->stop_regex);
   free(params->stop_tokens);
   free(params->bias);
+  free(params->dry_breakers.tokens);
+  free(params->dry_breakers.sequences);
+  params->dry_breakers = (struct lls_dry_breakers){0};
   free(params->allowed);
   free(params->bad_words);
   lls_structured_free(&params->structured);

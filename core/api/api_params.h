@@ -20,6 +20,7 @@
 #include "core/api/structured.h"
 #include "core/config/limits.h"
 #include "core/device/sampling.h"
+#include "core/instance/dry.h"
 #include "core/model/pooling.h"
 
 /* The endpoint of the body. /tokenize appears twice, because a text and chat messages
@@ -68,6 +69,18 @@ struct lls_api_params {
   double temperature, top_p, min_p;
   double repetition_penalty, presence_penalty, frequency_penalty;
   int64_t top_k;
+  int64_t penalty_last_n; /* tokens that penalties look at; LLS_ENDLESS: all; 0: none */
+  double typical_p, top_n_sigma, xtc_probability, xtc_threshold;
+  double dynatemp_range, dynatemp_exponent, mirostat_tau, mirostat_eta;
+  int64_t mirostat;
+  double dry_multiplier, dry_base;
+  int64_t dry_allowed_length, dry_last_n;
+  struct lls_dry_breakers dry_breakers;
+  bool has_order; /* of filters: enum lls_filter */
+  uint8_t order[LLS_FILTERS];
+  uint32_t n_order;
+  bool without_penalties, without_dry; /* the order has no place for them */
+  bool drawn_logprobs; /* log probabilities are those of the distribution drawn from */
   bool has_seed;
   uint64_t seed;
   bool ignore_eos;
@@ -128,6 +141,7 @@ struct lls_params_context {
   const struct lls_api_limits *limits;
   const struct lls_pooling_config *pooling;
   uint32_t vector_columns;
+  bool few_samplers;             /* as in lls_api_config */
   bool is_encoder, scores_pairs; /* the same as in lls_api_encoder */
   const char *template_source;   /* the chat template's, or NULL */
   /* called for each ignored parameter; may be NULL */
@@ -162,6 +176,9 @@ const char *lls_service_tier(uint32_t request_class);
 
 /* Returns the sampling parameters of one choice; the caller sets the seed. */
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);
+
+/* Returns DRY's parameters; its breakers stay the caller's. */
+struct lls_dry lls_api_params_dry(const struct lls_api_params *params);
 
 /* Names of the parameters passed to the chat template as variables; ends with NULL. */
 extern const char *const lls_param_variables[];

@@ -179,6 +179,7 @@ int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
       .scores_pairs = config->encoder.scores_pairs,
       .vocab = config->vocab,
       .defaults = &config->sampling,
+      .few_samplers = config->few_samplers,
       .limits = &config->limits,
       .template_source = config->chat_template != NULL
                              ? lls_chat_template_source(config->chat_template, true)

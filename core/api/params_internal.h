@@ -80,6 +80,17 @@ int lls_param_allowed_token_ids(const json_t *value, const char *name,
 int lls_param_bad_words(const json_t *value, const char *name,
                         const struct lls_params_context *context,
                         struct lls_api_params *out, struct lls_api_error *error);
+/* params_samplers.c. lls_params_check_samplers sets DRY's default breakers, and refuses
+ * samplers that the device lacks. */
+int lls_param_breakers(const json_t *value, const char *name,
+                       const struct lls_params_context *context,
+                       struct lls_api_params *out, struct lls_api_error *error);
+int lls_param_samplers(const json_t *value, const char *name,
+                       const struct lls_params_context *context,
+                       struct lls_api_params *out, struct lls_api_error *error);
+int lls_params_check_samplers(const json_t *body,
+                              const struct lls_params_context *context,
+                              struct lls_api_params *out, struct lls_api_error *error);
 int lls_param_logit_bias(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error);

@@ -74,8 +74,8 @@ static int check_ending(const json_t *body, const struct lls_params_context *con
 static int check_completion(const json_t *body, const struct lls_params_context *context,
                             struct lls_api_params *out, struct lls_api_error *error)
 {
-  (void)context;
-  if (check_stream(json_object_get(body, "stream_options"), out, error) != 0)
+  if (check_stream(json_object_get(body, "stream_options"), out, error) != 0 ||
+      lls_params_check_samplers(body, context, out, error) != 0)
     return -1;
   return check_limits(out, error);
 }
@@ -85,6 +85,7 @@ static int check_chat(const json_t *body, const struct lls_params_context *conte
 {
   if (check_ending(body, context, out, error) != 0 ||
       check_stream(json_object_get(body, "stream_options"), out, error) != 0 ||
+      lls_params_check_samplers(body, context, out, error) != 0 ||
       check_chat_alone(out, error) != 0)
     return -1;
   return check_limits(out, error);
@@ -221,6 +222,15 @@ void lls_params_defaults(const struct lls_params_context *context,
       .repetition_penalty = (double)defaults->repetition_penalty,
       .presence_penalty = (double)defaults->presence_penalty,
       .frequency_penalty = (double)defaults->frequency_penalty,
+      .penalty_last_n = LLS_ENDLESS,
+      .xtc_threshold = 0.1,
+      .typical_p = 1,
+      .dynatemp_exponent = 1,
+      .mirostat_tau = 5,
+      .mirostat_eta = 0.1,
+      .dry_base = 1.75,
+      .dry_allowed_length = 2,
+      .dry_last_n = LLS_ENDLESS,
       .logprobs = LLS_UNSET,
       .prompt_logprobs = LLS_UNSET,
       .truncate_prompt_tokens = LLS_UNSET,

@@ -2,6 +2,7 @@
 /* Converts the parameters of a request, once they are read, for the step loop, and checks
  * them together with its grammar. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/api/api_params.h"
 #include "core/instance/lists.h"
@@ -22,16 +23,52 @@ bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logpro
   return most != LLS_UNSET;
 }
 
+static struct lls_more_sampling more_sampling(const struct lls_api_params *params)
+{
+  struct lls_more_sampling more = {
+      .top_n_sigma = (float)params->top_n_sigma,
+      .typical_p = (float)params->typical_p,
+      .xtc_probability = (float)params->xtc_probability,
+      .xtc_threshold = (float)params->xtc_threshold,
+      .dynatemp_range = (float)params->dynatemp_range,
+      .dynatemp_exponent = (float)params->dynatemp_exponent,
+      .mirostat = (uint32_t)params->mirostat,
+      .mirostat_tau = (float)params->mirostat_tau,
+      .mirostat_eta = (float)params->mirostat_eta,
+      .mirostat_mu = 2 * (float)params->mirostat_tau,
+      .has_order = params->has_order,
+      .n_order = params->n_order,
+      .drawn_logprobs = params->drawn_logprobs && params->logprobs != LLS_UNSET,
+  };
+  memcpy(more.order, params->order, sizeof more.order);
+  return more;
+}
+
+struct lls_dry lls_api_params_dry(const struct lls_api_params *params)
+{
+  bool off = params->without_dry || params->dry_last_n == 0;
+  return (struct lls_dry){
+      .multiplier = off ? 0 : (float)params->dry_multiplier,
+      .base = (float)params->dry_base,
+      .allowed_length = (uint32_t)params->dry_allowed_length,
+      .last_n = params->dry_last_n < UINT32_MAX ? (uint32_t)params->dry_last_n : 0,
+  };
+}
+
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
 {
+  bool penalised = params->penalty_last_n != 0 && !params->without_penalties;
+  int64_t last_n = params->penalty_last_n;
   return (struct lls_sampling){
       .temperature = (float)params->temperature,
       .top_p = (float)params->top_p,
       .min_p = (float)params->min_p,
       .top_k = (int32_t)params->top_k,
-      .repetition_penalty = (float)params->repetition_penalty,
-      .presence_penalty = (float)params->presence_penalty,
-      .frequency_penalty = (float)params->frequency_penalty,
+      .repetition_penalty = penalised ? (float)params->repetition_penalty : 1,
+      .presence_penalty = penalised ? (float)params->presence_penalty : 0,
+      .frequency_penalty = penalised ? (float)params->frequency_penalty : 0,
+      .penalty_last_n = last_n < UINT32_MAX ? (uint32_t)last_n : 0,
+      .more = more_sampling(params),
       .want_logprob = params->logprobs != LLS_UNSET,
       .n_logprobs = params->logprobs > 0 ? (uint32_t)params->logprobs : 0,
       .bias = params->bias,

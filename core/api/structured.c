@@ -71,12 +71,12 @@ void lls_structured_free(struct lls_structured *structured)
 
 bool lls_structured_is_likely(const struct lls_text *body)
 {
-  /* one of these is in every body that requests structure, however its JSON escapes
-   * names */
+  /* one of these is in every body that requests structure, or DRY, whose breakers are
+   * searched in the vocabulary; however its JSON escapes names */
   static const char *const signs[] = {
       "json_schema\"", "json_object\"", "structured_outputs\"", "\"guided_",
       "grammar\"",     "tool_choice\"", "structural_tag\"",     "\"strict\"",
-      "\"format\"",    "\\u00"};
+      "\"format\"",    "\\u00",         "dry_multiplier\""};
   if (body->length == 0)
     return false;
   for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)

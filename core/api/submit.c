@@ -94,6 +94,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .label = generation->label,
       .grammar = generation->grammar,
       .sampling = lls_api_params_sampling(params),
+      .dry = lls_api_params_dry(params),
+      .dry_breakers = params->dry_breakers,
       .max_new_tokens = max_new_tokens(choice),
       .min_new_tokens = (uint32_t)params->min_tokens,
       .stop_tokens = params->stop_tokens,

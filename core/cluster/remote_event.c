@@ -31,6 +31,7 @@ static void walk_sampled(const struct lls_pack_walk *k, struct lls_sampled *t)
   LLS_WALK(k, t->token);
   LLS_WALK(k, t->logprob);
   LLS_WALK(k, t->rank);
+  LLS_WALK(k, t->surprise);
   LLS_WALK(k, t->n_top);
   t->n_top = t->n_top <= LLS_MAX_LOGPROBS ? t->n_top : 0;
   lls_pack_walk_bytes(k, t->top_token, t->n_top * sizeof *t->top_token);
@@ -174,6 +175,7 @@ static void take_token(struct lls_live *home, struct lls_event *e, const struct 
   e->forced = home->tokens + at + 1;
   memcpy(home->tokens + at + 1, x->forced, e->n_forced * sizeof *home->tokens);
   home->view.generated_tokens += n;
+  lls_sampling_observe(&home->sampling, &e->token);
   home->n_scored = home->view.prompt_tokens; /* the scores come with the first token */
   lls_live_name_blocks(home);
 }

@@ -11,15 +11,16 @@
 struct numbers {
   struct lls_request view;
   struct lls_sampling sampling;
+  struct lls_dry dry;
   struct lls_life life;
   struct lls_move move;
   struct lls_key salted;
   int64_t first_token_ns;
   uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
-      score_logprobs;
+      score_logprobs, n_dry_sequences;
   uint32_t pooling, second_text, n_pooled, prefix_tokens;
-  bool scores, pooled, has_text, allowed;
+  bool scores, pooled, has_text, allowed, dry_tokens;
 };
 
 static void move_times(struct numbers *n, int64_t ahead_ns)
@@ -40,6 +41,10 @@ static void fill(struct numbers *n, const struct lls_live *live)
   memset(n, 0, sizeof *n); /* with the padding, since all bytes are sent */
   n->view = live->view;
   n->sampling = live->sampling;
+  n->sampling.n_bias = live->n_bias;
+  n->dry = live->dry.dry;
+  n->n_dry_sequences = live->dry.breakers.n_sequences;
+  n->dry_tokens = live->dry.breakers.tokens != NULL;
   n->life = live->life;
   n->move = live->move;
   n->salted = live->keys.root;
@@ -71,6 +76,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
 /* The arrays of a request; those of a receiver lie in the message, aligned or not. */
 struct arrays {
   const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
+  const void *dry_tokens, *dry_sequences;
   const void *label, *tenant, *text, *key, *entries;
 };
 
@@ -83,6 +89,8 @@ static struct arrays arrays_of(const struct lls_live *live)
       .bias = live->sampling.bias,
       .bad_words = live->bad_words,
       .allowed = live->allowed,
+      .dry_tokens = live->dry.breakers.tokens,
+      .dry_sequences = live->dry.breakers.sequences,
       .scores = live->scores,
       .pooled = live->pooled,
       .label = live->label,
@@ -109,6 +117,9 @@ static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
   lls_pack_walk_array(k, &a->bias, n->sampling.n_bias * sizeof(struct lls_logit_bias));
   lls_pack_walk_array(k, &a->bad_words, n->n_bad_words * sizeof(int32_t));
   lls_pack_walk_array(k, &a->allowed, words * sizeof(uint32_t));
+  lls_pack_walk_array(k, &a->dry_tokens,
+                      n->dry_tokens ? lls_mask_words(w->live.vocabulary) * 4 : 0);
+  lls_pack_walk_array(k, &a->dry_sequences, n->n_dry_sequences * sizeof(int32_t));
   lls_pack_walk_array(k, &a->scores,
                       n->scores ? n->n_scored * sizeof(struct lls_sampled) : 0);
   lls_pack_walk_array(k, &a->pooled,
@@ -232,6 +243,16 @@ static bool set(const struct lls_wire *w, struct lls_live *live, struct numbers 
 
 /* Makes the request's submission. The arrays are as aligned as the malloc'ed message, up
  * to the text: the size of each one before it is a multiple of 4 bytes. */
+/* Returns the breakers, which are copied from the message. */
+static struct lls_dry_breakers breakers_of(const struct numbers *n,
+                                           const struct arrays *a)
+{
+  return (struct lls_dry_breakers){
+      .tokens = n->dry_tokens ? (uint32_t *)(uintptr_t)a->dry_tokens : NULL,
+      .sequences = (int32_t *)(uintptr_t)a->dry_sequences,
+      .n_sequences = n->n_dry_sequences};
+}
+
 static struct lls_live *create(const struct lls_wire *w, const struct numbers *n,
                                const struct arrays *a, struct lls_grammar *grammar)
 {
@@ -246,6 +267,8 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .sampling = {.bias = a->bias,
                    .n_bias = n->sampling.n_bias,
                    .allowed = n->allowed ? a->allowed : NULL},
+      .dry = n->dry,
+      .dry_breakers = breakers_of(n, a),
       .grammar = grammar,
       .min_new_tokens = n->min_new_tokens,
       .stop_tokens = a->stop_tokens,

@@ -167,7 +167,8 @@ struct lls_sampled;
 struct lls_device;
 
 struct lls_device_ops {
-  const char *name; /* "cpu", "cuda", "sim" */
+  const char *name;      /* "cpu", "cuda", "sim" */
+  bool has_filter_chain; /* sample takes rows for which lls_sampling_is_chain holds */
 
   void (*destroy)(struct lls_device *);
   /* Writes one line for the log: ISA in use, threads, memory. */

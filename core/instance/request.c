@@ -28,12 +28,30 @@ struct pieces {
   struct lls_sampled *scores;
   float *pooled;
   struct lls_logit_bias *bias;
+  struct lls_dry_state dry;
   struct lls_block_entry *entries;
   struct lls_key *keys;
   struct lls_grammar_state *grammar_state;
   uint32_t *mask, *allowed;
   char *label, *tenant_name, *text;
 };
+
+/* Carves DRY's arrays, and the biases with its own after the client's. */
+static void carve_biases(struct carver *c, const struct lls_submission *s,
+                         uint32_t vocabulary, uint32_t max_length, struct pieces *p)
+{
+  const struct lls_dry_breakers *b = &s->dry_breakers;
+  bool has_dry = s->dry.multiplier > 0;
+  size_t n = has_dry ? max_length : 0, words = lls_mask_words(vocabulary);
+  size_t n_dry = n < vocabulary ? n : vocabulary;
+  p->bias = carve(c, (s->sampling.n_bias + n_dry) * sizeof *p->bias);
+  p->dry.matches = carve(c, n * sizeof *p->dry.matches);
+  p->dry.longest = carve(c, has_dry ? vocabulary * sizeof *p->dry.longest : 0);
+  p->dry.breakers.tokens =
+      carve(c, b->tokens != NULL ? words * sizeof *p->dry.breakers.tokens : 0);
+  p->dry.breakers.sequences =
+      carve(c, b->n_sequences * sizeof *p->dry.breakers.sequences);
+}
 
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
                                const struct lls_live_context *context,
@@ -58,7 +76,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.held = carve(c, n_held * sizeof *p.held);
   p.scores = carve(c, n_scores * sizeof *p.scores);
   p.pooled = carve(c, n_pooled * sizeof *p.pooled);
-  p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
+  carve_biases(c, s, context->vocabulary, max_length, &p);
   p.entries = carve(c, n_entries * sizeof *p.entries);
   p.keys = carve(c, n_keys * sizeof *p.keys);
   p.grammar_state = carve(c, s->grammar != NULL ? lls_grammar_state_bytes() : 0);
@@ -114,6 +132,21 @@ static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
   live->constraint.grammar = lls_grammar_ref(grammar);
   live->constraint.state = p->grammar_state;
   lls_grammar_state_init(p->grammar_state, grammar);
+}
+
+static void set_dry(struct lls_live *live, const struct lls_submission *s,
+                    const struct lls_live_context *context, const struct pieces *p)
+{
+  const struct lls_dry_breakers *b = &s->dry_breakers;
+  size_t words = lls_mask_words(context->vocabulary);
+  live->dry = p->dry;
+  live->dry.dry = s->dry;
+  live->dry.breakers.n_sequences = b->n_sequences;
+  copy(p->dry.breakers.sequences, b->sequences, b->n_sequences * sizeof *b->sequences);
+  if (b->tokens == NULL)
+    live->dry.breakers.tokens = NULL;
+  else
+    copy(p->dry.breakers.tokens, b->tokens, words * sizeof *b->tokens);
 }
 
 /* Copies the submission's lists (lists.c). */
@@ -185,8 +218,9 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->first_token_ns = LLS_NEVER;
   live->sampling = s->sampling;
   live->sampling.bias = p.bias;
-  live->sampling.history = p.tokens;
-  live->sampling.n_prompt = s->n_tokens;
+  live->biases = p.bias;
+  live->n_bias = s->sampling.n_bias;
+  set_dry(live, s, context, &p);
   live->move = (struct lls_move){
       .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
   begin_keys(live, s, context, &p);

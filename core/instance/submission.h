@@ -7,6 +7,7 @@
 
 #include "core/device/sampling.h"
 #include "core/instance/block_keys.h"
+#include "core/instance/dry.h"
 #include "core/model/pooling.h"
 
 struct lls_grammar;
@@ -19,6 +20,8 @@ struct lls_submission {
   const char *label; /* the client's request id or NULL; copied */
   /* the loop sets history and banned; bias and allowed are copied */
   struct lls_sampling sampling;
+  struct lls_dry dry;
+  struct lls_dry_breakers dry_breakers; /* copied */
   /* NULL, or the answer's grammar, of which the request takes a reference. Compiled for
    * the model's vocabulary and its end-of-sequence tokens. */
   struct lls_grammar *grammar;

@@ -243,6 +243,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .min_p = (float)m->min_p,
                    .top_k = (int32_t)m->top_k,
                    .repetition_penalty = (float)m->repetition_penalty},
+      .few_samplers = !s->devices[0]->ops->has_filter_chain,
       .pooling = s->pooling,
       .vector_columns = lls_engine_vector_columns(s->engines[0]),
       .encoder = {.is_one = s->model.encoder,

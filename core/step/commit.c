@@ -70,6 +70,7 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
   }
   live->tokens[lls_request_length(v)] = token->token;
   v->generated_tokens++;
+  lls_sampling_observe(&live->sampling, token);
   v->last_token_ns = now_ns;
   if (live->first_token_ns == LLS_NEVER)
     live->first_token_ns = now_ns;

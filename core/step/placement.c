@@ -14,6 +14,8 @@
 #include "core/cluster/migrate.h"
 #include "core/cluster/offered.h"
 #include "core/engine/batch.h"
+#include "core/engine/engine.h"
+#include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
@@ -150,6 +152,26 @@ static void add_pooled(struct lls_live *live, struct lls_engine_sequence *s)
   s->pooled = live->pooled;
 }
 
+/* Sets what the next draw reads of the request's text. */
+static void set_draw(struct lls_instance *in, struct lls_live *live, bool emits)
+{
+  struct lls_sampling *s = &live->sampling;
+  uint32_t length = lls_request_length(&live->view), last = s->penalty_last_n;
+  uint32_t first = last > 0 && last < length ? length - last : 0;
+  uint32_t n_prompt = live->view.prompt_tokens;
+  s->index = live->view.generated_tokens;
+  s->history = live->tokens + first;
+  s->n_history = length - first;
+  s->n_prompt = n_prompt > first ? n_prompt - first : 0;
+  s->n_bias = live->n_bias;
+  /* the array is the request's own, which the device only reads */
+  if (emits && live->dry.dry.multiplier > 0)
+    s->n_bias += lls_dry_penalise(&live->dry, live->tokens, length,
+                                  lls_engine_config(in->engine)->vocab,
+                                  live->biases + live->n_bias);
+  lls_lists_set(in, live);
+}
+
 static void add_sequence(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_step_batch *b = &in->batch;
@@ -157,17 +179,14 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
   lls_cache_table(in, &live->view, table); /* the engine refuses an empty one */
   bool emits = live->pooling == LLS_POOLING_NONE &&
                live->context + live->run_tokens == lls_request_length(&live->view);
-  struct lls_sampling *s = &live->sampling;
-  s->index = live->view.generated_tokens;
-  s->n_history = lls_request_length(&live->view);
-  lls_lists_set(in, live);
+  set_draw(in, live, emits);
   b->sequences[b->n] = (struct lls_engine_sequence){
       .tokens = live->tokens + live->context,
       .n_tokens = live->run_tokens,
       .context = live->context,
       .second_text = live->second_text,
       .table = table,
-      .sampling = emits ? s : NULL,
+      .sampling = emits ? &live->sampling : NULL,
   };
   add_scores(live, &b->sequences[b->n]);
   add_pooled(live, &b->sequences[b->n]);

@@ -105,6 +105,7 @@ static void download(struct lls_device *device, const void *from, void *to, size
 
 static const struct lls_device_ops ops = {
     .name = "cpu",
+    .has_filter_chain = true,
     .destroy = destroy,
     .describe = describe,
     .identify = identify,

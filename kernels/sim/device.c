@@ -336,6 +336,7 @@ static void cap_logits(struct lls_device *device, float *logits, uint32_t n_rows
 
 static const struct lls_device_ops ops = {
     .name = "sim",
+    .has_filter_chain = true,
     .destroy = destroy,
     .describe = describe,
     .identify = identify,

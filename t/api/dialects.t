@@ -38,7 +38,7 @@ for my $case ([{}, 'One two.', 'eos_token'], [{ max_new_tokens => 4 }, 'One ', '
 my $top = generate('/generate', top_n_tokens => 2, details => $true, max_new_tokens => 1)->{json}{details};
 is_deeply [$top->{tokens}[0]{text}, scalar @{ $top->{top_tokens}[0] }], ['O', 2], 'top_n_tokens';
 is generate('/generate', grammar => { type => 'regex', value => 'One' })->{json}{generated_text}, 'One', 'grammar';
-for my $case ([watermark => $true], [best_of => 2], [typical_p => 0.5], [decoder_input_details => $true], [adapter_id => 'x']) {
+for my $case ([watermark => $true], [best_of => 2], [decoder_input_details => $true], [adapter_id => 'x']) {
     my $refused = generate('/generate', @$case);
     is_deeply [$refused->{status}, $refused->{json}{error_type}], [400, 'validation'], "$case->[0] is refused";
     like $refused->{json}{error}, qr/\A'$case->[0]'/, '  by name';

@@ -25,8 +25,8 @@ sub chat { return ask('chat/completions', @ask, @_) }
 
 # ---- refused by name ------------------------------------------------------------------
 my @refused = (lora => 'x', lora_path => 'x', lora_request => { name => 'x' }, format => 'json', web_search_options => { search_context_size => 'low' },
-    thinking_token_budget => 10, thinking_budget => 5, prompt_embeds => 'AAAA', suffix => 0, typical_p => 0.5, mirostat => 2, dry_multiplier => 0.8,
-    xtc_probability => 0.5, dynatemp_range => 1, top_n_sigma => 1.5, repeat_penalty => 1.3, n_probs => 3, samplers => ['top_k'],
+    thinking_token_budget => 10, thinking_budget => 5, prompt_embeds => 'AAAA', suffix => 0, tfs_z => 0.5, top_a => 0.2,
+    repeat_penalty => 1.3, n_probs => 3, eta_cutoff => 3,
     use_beam_search => $true, logits_processors => ['x'], watermark => $true, return_hidden_states => $true, length_penalty => 2, truncation_side => 'right');
 while (my ($name, $value) = splice @refused, 0, 2) {
     for my $path ('chat/completions', 'completions') {
@@ -37,7 +37,7 @@ while (my ($name, $value) = splice @refused, 0, 2) {
 }
 for (['embeddings', { input => 'x', lora => 'y' }, 'lora'], ['embeddings', { input => 'x', instruction => 'y' }, 'instruction'],
     ['completions', { prompt => 'x', suffix => 'y' }, 'suffix'], ['completions', { prompt => 'x', best_of => 2 }, 'best_of'], ['responses', { input => 'x', lora => 'y' }, 'lora'],
-    ['responses', { input => 'x', mirostat => 1 }, 'mirostat']) {
+    ['responses', { input => 'x', tfs_z => 0.5 }, 'tfs_z']) {
     my ($path, $body, $name) = @$_;
     is ask($path, %$body)->{json}{error}{param}, $name, "$path: $name";
 }

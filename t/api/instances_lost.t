@@ -111,6 +111,7 @@ my @begun = (
     (map { { %both, prompt => $golden[0]{prompt}, temperature => 1, seed => $_, presence_penalty => 0.5, frequency_penalty => 0.2, repetition_penalty => 1.1 } } 1 .. 3),
     { %both, prompt => 'The cat', temperature => 0.8, seed => 5, n => 2, logit_bias => { 400 => 2 } },
     { %both, prompt => 'The cat', temperature => 1, seed => 6, ignore_eos => JSON::PP::false, min_tokens => 300, bad_words => ['little', 'named'] },
+    (map { { %both, prompt => 'The dog', temperature => 1, seed => 7, mirostat => $_, mirostat_tau => 3, dry_multiplier => 0.8 } } 1, 2),
     { %both, prompt => 'A', temperature => 0, allowed_token_ids => [3 .. 440], stop => ['never said'] },
     { %both, prompt => 'Once', temperature => 1, seed => 9, ignore_eos => JSON::PP::false, guided_regex => $pattern },
     { %both, prompt => 'Once', temperature => 0, ignore_eos => JSON::PP::false, guided_json => '{"type":"object","additionalProperties":false,"properties":{"name_of_the_cat":{"type":"string","minLength":40,"maxLength":60},'

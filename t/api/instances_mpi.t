@@ -40,6 +40,7 @@ my @odd = (
         . '"properties":{"name_of_the_cat":{"type":"string","maxLength":8},"asleep":{"type":"boolean"}},"required":["name_of_the_cat","asleep"]}' },
     { prompt => 'Once upon a time', max_tokens => 12, temperature => 0, prompt_logprobs => 2, logprobs => 3 },
     { prompt => 'Once upon a time', max_tokens => 40, temperature => 0, allowed_token_ids => [3 .. 440], bad_words => ['little', 'named'] },
+    { prompt => 'The dog', max_tokens => 40, temperature => 1, seed => 7, mirostat => 2, mirostat_tau => 3, dry_multiplier => 0.8, dry_sequence_breakers => ['he', "\n\n"] },
     { prompt => 'The cat', max_tokens => 30, n => 2, seed => 3, temperature => 1, logit_bias => { 400 => 2 }, stop => ['he'] },
 );
 

@@ -45,7 +45,7 @@ my %settings = (n_predict => 4, temperature => 0, top_k => 7, top_p => 0.5, min_
 my $shown = complete(0, %settings)->{json}{generation_settings};
 is_deeply { map { $_ => $shown->{$_} } keys %settings }, \%settings, 'generation_settings';
 is complete(0, repeat_penalty => 3, n_predict => 1)->{json}{generation_settings}{repeat_penalty}, 3, 'repeat_penalty is taken';
-is complete(0, repeat_penalty => 3, repeat_last_n => 0, n_predict => 1)->{json}{generation_settings}{repeat_penalty}, 1, 'and off where it looks at nothing';
+is complete(0, repeat_penalty => 3, repeat_last_n => 9, n_predict => 1)->{json}{generation_settings}{repeat_last_n}, 9, 'and the tokens that it looks at';
 is_deeply complete(0, n_predict => 4, response_fields => ['content', 'generation_settings/n_predict', 'nothing'])->{json},
     { content => 'One.', 'generation_settings/n_predict' => 4 }, 'response_fields';
 
@@ -76,7 +76,7 @@ unlike $stream->{content}, qr/DONE/, 'the stream ends without a mark';
 ok((grep { $_->{timings} } events_of(complete(0, n_predict => 2, stream => $true, timings_per_token => $true))) > 1, 'timings_per_token');
 
 # ---- refused, ignored -----------------------------------------------------------------
-for my $case ([mirostat => 2], [dry_multiplier => 1], [samplers => ['top_k']], [t_max_predict_ms => 5], [n_predict => 0], [post_sampling_probs => $true],
+for my $case ([mirostat => 3], [dry_base => 0], [samplers => ['infill']], [dry_sequence_breakers => ['']], [t_max_predict_ms => 5], [n_predict => 0],
     [n_probs => 21], [prompt => { prompt_string => 'x', multimodal_data => ['AAAA'] }], [response_fields => 'content']) {
     my $refused = complete(0, @$case);
     is_deeply [$refused->{status}, @{ $refused->{json}{error} }{qw(param code)}], [400, $case->[0], 400], "$case->[0] is refused by name";

@@ -98,16 +98,16 @@ is_deeply [map { ask(@$_, stream => $false)->{json}{done_reason} } ['generate'],
 
 # ---- refused, ignored -----------------------------------------------------------------
 for my $case ([generate => template => 'x'], [generate => suffix => 'x'], [generate => context => [1]], [generate => images => ['AAAA']], [generate => system => 'x', raw => $true],
-    [generate => think => 3], [generate => format => 'yaml'], [generate => options => [1]], [generate => options => { mirostat => 1 }], [generate => options => { num_predict => -7 }]) {
+    [generate => think => 3], [generate => format => 'yaml'], [generate => options => [1]], [generate => options => { tfs_z => 0.5 }], [generate => options => { num_predict => -7 }]) {
     my ($path, $name, $value, @more) = @$case;
     my $refused = $server->post("/api/$path", { prompt => 'x', $name => $value, @more });
-    my $word = ref $value eq 'HASH' ? (exists $value->{mirostat} ? 'mirostat' : 'max_tokens') : $name;
+    my $word = ref $value eq 'HASH' ? (exists $value->{tfs_z} ? 'tfs_z' : 'max_tokens') : $name;
     is $refused->{status}, 400, "$name is refused";
     like $refused->{json}{error}, qr/\A'$word'/, '  by name, in a text';
 }
 like ask('chat', messages => [{ role => 'user', content => 'x', images => ['AAAA'] }])->{json}{error}, qr/\A'images'/, 'images in a message, too';
-is join(' ', sort split /, /, ask('generate', prompt => 'x', stream => $false, keep_alive => '5m', options => { num_ctx => 10, repeat_last_n => 64, num_predict => 1 })->{headers}{'x-llmserve-ignored'}),
-    'keep_alive options.num_ctx options.repeat_last_n', 'what has no effect is listed';
+is join(' ', sort split /, /, ask('generate', prompt => 'x', stream => $false, keep_alive => '5m', options => { num_ctx => 10, num_gpu => 64, num_predict => 1 })->{headers}{'x-llmserve-ignored'}),
+    'keep_alive options.num_ctx options.num_gpu', 'what has no effect is listed';
 
 is ask('chat', messages => messages(0), stream => $false, n => 2)->{headers}{'x-llmserve-ignored'}, 'n', 'as are parameters of other dialects';
 is ask('generate', prompt => ['x', 'y'], raw => $true)->{status}, 400, 'a raw prompt is one text';

@@ -82,11 +82,6 @@ static void drop_neutral(json_t *form)
     json_object_del(form, "id_slot");
   if (is_number(form, "n_probs", 0))
     json_object_del(form, "n_probs");
-  /* penalties look at the whole text here, which is -1 */
-  if (is_number(form, "repeat_last_n", 0))
-    json_object_set_new(form, "repeat_penalty", json_real(1));
-  if (is_number(form, "repeat_last_n", 0) || is_number(form, "repeat_last_n", -1))
-    json_object_del(form, "repeat_last_n");
   if (is_number(form, "seed", RANDOM_SEED))
     json_object_set_new(form, "seed", json_integer(-1));
   const json_t *temperature = json_object_get(form, "temperature");
@@ -110,9 +105,6 @@ static int check_supported(const json_t *form, struct lls_api_error *error)
   const json_t *indent = json_object_get(form, "n_indent");
   if (json_is_integer(n_predict) && json_integer_value(n_predict) == 0)
     return refuse(error, "n_predict", "must be at least 1, or -1");
-  if (json_is_true(json_object_get(form, "post_sampling_probs")))
-    return refuse(error, "post_sampling_probs",
-                  "is not supported: 'n_probs' has the probabilities before sampling");
   if (json_is_number(most) && json_number_value(most) > 0)
     return refuse(error, "t_max_predict_ms", "is not supported: use 'n_predict'");
   if (json_is_number(indent) && json_number_value(indent) > 0)

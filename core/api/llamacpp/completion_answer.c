@@ -24,38 +24,54 @@ static json_int_t count_json(int64_t count)
   return count == LLS_ENDLESS || count == LLS_UNSET ? -1 : (json_int_t)count;
 }
 
-/* Samplers that llama.cpp has and this server lacks: their values are the neutral ones.
- */
-static void put_neutral(json_t **settings)
+/* Puts the samplers that vLLM lacks; adaptive_p, which this server lacks, too, is
+ * neutral. */
+static void put_samplers(json_t **settings, const struct lls_api_params *params)
 {
-  static const struct {
+  const struct {
     const char *name;
     double value;
-  } neutral[] = {{"dynatemp_range", 0},   {"dynatemp_exponent", 1},
-                 {"xtc_probability", 0},  {"xtc_threshold", 0.1},
-                 {"typical_p", 1},        {"top_n_sigma", -1},
-                 {"mirostat", 0},         {"dry_multiplier", 0},
-                 {"adaptive_target", -1}, {"adaptive_decay", 0}};
-  for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)
-    lls_json_put(settings, neutral[i].name, json_real(neutral[i].value));
+  } values[] = {{"dynatemp_range", params->dynatemp_range},
+                {"dynatemp_exponent", params->dynatemp_exponent},
+                {"xtc_probability", params->xtc_probability},
+                {"xtc_threshold", params->xtc_threshold},
+                {"typical_p", params->typical_p},
+                {"top_n_sigma", params->top_n_sigma},
+                {"mirostat_tau", params->mirostat_tau},
+                {"mirostat_eta", params->mirostat_eta},
+                {"dry_multiplier", params->dry_multiplier},
+                {"dry_base", params->dry_base},
+                {"adaptive_target", -1},
+                {"adaptive_decay", 0}};
+  const struct {
+    const char *name;
+    json_int_t value;
+  } counts[] = {{"mirostat", params->mirostat},
+                {"repeat_last_n", count_json(params->penalty_last_n)},
+                {"dry_allowed_length", params->dry_allowed_length},
+                {"dry_penalty_last_n", count_json(params->dry_last_n)}};
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+    lls_json_put(settings, values[i].name, json_real(values[i].value));
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    lls_json_put(settings, counts[i].name, json_integer(counts[i].value));
 }
 
 json_t *lls_llamacpp_settings(const struct lls_api_params *params)
 {
   json_int_t most = count_json(params->max_tokens);
-  json_t *settings = json_pack(
-      "{s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:b, s:b, s:I, s:b}",
-      "n_predict", most, "max_tokens", most, "seed",
-      (json_int_t)(params->has_seed ? (int64_t)params->seed : NO_SEED), "temperature",
-      params->temperature, "top_k", (json_int_t)params->top_k, "top_p", params->top_p,
-      "min_p", params->min_p, "repeat_penalty", params->repetition_penalty,
-      "presence_penalty", params->presence_penalty, "frequency_penalty",
-      params->frequency_penalty, "repeat_last_n", (json_int_t)-1, "ignore_eos",
-      params->ignore_eos, "stream", params->stream, "n_probs",
-      (json_int_t)(params->logprobs > 0 ? params->logprobs : 0), "timings_per_token",
-      params->timings);
+  json_t *settings =
+      json_pack("{s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:I, s:b}",
+                "n_predict", most, "max_tokens", most, "seed",
+                (json_int_t)(params->has_seed ? (int64_t)params->seed : NO_SEED),
+                "temperature", params->temperature, "top_k", (json_int_t)params->top_k,
+                "top_p", params->top_p, "min_p", params->min_p, "repeat_penalty",
+                params->repetition_penalty, "presence_penalty", params->presence_penalty,
+                "frequency_penalty", params->frequency_penalty, "ignore_eos",
+                params->ignore_eos, "stream", params->stream, "n_probs",
+                (json_int_t)(params->logprobs > 0 ? params->logprobs : 0),
+                "timings_per_token", params->timings);
   lls_json_put(&settings, "stop", stops_json(&params->stop));
-  put_neutral(&settings);
+  put_samplers(&settings, params);
   return settings;
 }
 

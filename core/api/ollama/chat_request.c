@@ -24,8 +24,8 @@ static bool is_given(const json_t *value)
 
 /* ---- options ----------------------------------------------------------------------- */
 
-/* Options that are parameters here, and their names. Those of samplers that this server
- * lacks are refused as parameters, unless they are neutral. */
+/* Options that are parameters here, and their names. tfs_z, which this server lacks, is
+ * refused as a parameter, unless it is neutral. */
 static const char *const options[][2] = {{"num_predict", "max_tokens"},
                                          {"repeat_penalty", "repetition_penalty"},
                                          {"temperature", "temperature"},
@@ -36,9 +36,12 @@ static const char *const options[][2] = {{"num_predict", "max_tokens"},
                                          {"stop", "stop"},
                                          {"presence_penalty", "presence_penalty"},
                                          {"frequency_penalty", "frequency_penalty"},
+                                         {"repeat_last_n", "repeat_last_n"},
                                          {"typical_p", "typical_p"},
                                          {"tfs_z", "tfs_z"},
-                                         {"mirostat", "mirostat"}};
+                                         {"mirostat", "mirostat"},
+                                         {"mirostat_tau", "mirostat_tau"},
+                                         {"mirostat_eta", "mirostat_eta"}};
 #define N_OPTIONS (sizeof options / sizeof *options)
 
 static const char *name_of_option(const char *key)
@@ -56,21 +59,17 @@ static void rename_param(struct lls_api_error *error)
       snprintf(error->param, sizeof error->param, "%s", options[i][0]);
 }
 
-/* Sets an option of the form. Penalties look at the whole text here, which is a
- * repeat_last_n of -1. */
+/* Sets an option of the form. */
 static void set_option(json_t *form, const char *key, json_t *value,
                        struct lls_unknown_names *unknown)
 {
   char name[80];
   const char *own = name_of_option(key);
-  bool of_last = strcmp(key, "repeat_last_n") == 0 && json_is_integer(value);
   if (strcmp(key, "num_predict") == 0 && json_integer_value(value) == -2)
     json_object_set_new(form, own, json_integer(-1)); /* to the end of the context */
   else if (own != NULL)
     json_object_set(form, own, value);
-  else if (of_last && json_integer_value(value) == 0)
-    json_object_set_new(form, "repetition_penalty", json_real(1));
-  else if (!of_last || json_integer_value(value) != -1) {
+  else {
     snprintf(name, sizeof name, "options.%.64s", key);
     lls_unknown_add(unknown, name);
   }
@@ -87,13 +86,8 @@ static int set_options(json_t *form, struct lls_unknown_names *unknown,
   json_object_del(form, "options");
   json_object_foreach(given, key, value)
   {
-    if (strcmp(key, "repeat_last_n") != 0)
-      set_option(form, key, value, unknown);
+    set_option(form, key, value, unknown);
   }
-  /* last: it may turn the penalty off */
-  value = json_object_get(given, "repeat_last_n");
-  if (value != NULL)
-    set_option(form, "repeat_last_n", value, unknown);
   json_decref(given);
   return 0;
 }
