@@ -5,6 +5,7 @@
 #include <llmserve/policy/count.h>
 
 #include <errno.h>
+#include <string.h>
 
 static struct lls_pol_sequence *sequence_of(const struct lls_pol_side *m,
                                             const struct lls_request *r)
@@ -26,7 +27,9 @@ int lls_pol_face_begin(void *self)
   int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;
-  m->n_copies = m->tree.n_dropped = 0;
+  memcpy(m->copies, m->pending, m->n_pending * sizeof *m->copies);
+  m->n_copies = m->n_pending;
+  m->n_pending = m->tree.n_dropped = 0;
   for (uint32_t tier = 0; tier < m->n_tiers; tier++)
     lls_pol_slabs_begin(&m->slabs[tier]);
   m->available_at_begin = lls_pol_slabs_available(&m->slabs[LLS_TIER_DEVICE]);
@@ -133,7 +136,7 @@ int lls_pol_face_capacity(void *self, uint32_t tier, struct lls_capacity *out)
     return -ENOTSUP;
   if (tier >= m->n_tiers)
     return 0;
-  out->total_units = lls_pol_slabs_total(&m->slabs[tier]);
+  out->total_units = lls_pol_slabs_usable(&m->slabs[tier]);
   out->free_units = lls_pol_slabs_available(&m->slabs[tier]);
   if (tier == LLS_TIER_DEVICE && m->journal.open &&
       m->available_at_begin > out->free_units)
@@ -151,7 +154,8 @@ int lls_pol_face_need(void *self, const struct lls_request *r, uint32_t tokens,
   if (!has_form(m, form))
     return -ENOTSUP;
   out->new_units = lls_pol_side_need(m, s, r, tokens);
-  out->restore_units = s->where == LLS_POL_ON_HOST ? lls_pol_side_units(m, s) : 0;
+  out->restore_units =
+      s->where == LLS_POL_ON_HOST ? lls_pol_side_units_in(m, s, LLS_TIER_DEVICE) : 0;
   return 0;
 }
 
@@ -226,9 +230,9 @@ static void count_blocks(const struct lls_pol_side *m, uint32_t tier, uint32_t f
     kept += (c->n_used - c->n_held) * c->block_units;
   }
   uint32_t total = lls_pol_slabs_total(&m->slabs[tier]);
-  figures[0] = total / m->units[0];
-  figures[1] = (total - used) / m->units[0];
-  figures[2] = kept / m->units[0];
+  figures[0] = total / m->units[tier][0];
+  figures[1] = (total - used) / m->units[tier][0];
+  figures[2] = kept / m->units[tier][0];
 }
 
 void lls_pol_face_stats(void *self, const struct lls_sink *sink)

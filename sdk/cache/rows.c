@@ -99,21 +99,26 @@ void lls_pol_rows_end(struct lls_pol_rows *r, struct lls_pol_sequence *s)
     set(r, &list->gone, 0);
     set(r, &list->past, 0);
     set(r, &list->known, 0);
+    set(r, &list->small, 0);
   }
 }
 
 /* ---- lists ------------------------------------------------------------------------ */
 
-/* All of an entry but its unit depends on its place alone, so only the unit has to be
- * written down for a rollback. */
+/* First token and direction depend on the place alone. The form shares a word with them,
+ * which has to be written down for a rollback as a whole. */
 void lls_pol_rows_put(struct lls_pol_rows *r, const struct lls_pol_sequence *s,
-                      uint32_t group, uint32_t i, uint32_t unit)
+                      uint32_t group, uint32_t i, uint32_t unit, uint32_t form)
 {
-  struct lls_block_entry *e = lls_pol_rows_entries(r, s, group) + i;
+  struct lls_block_entry *e = lls_pol_rows_entries(r, s, group) + i, next = {0};
+  lls_pol_word word;
   LLS_POL_CHECK(s->row < r->n_rows && i < r->row_blocks);
+  next.count = (uint16_t)r->block_tokens;
+  next.form = (uint8_t)form;
+  memcpy(&word, &next.count, sizeof word);
   e->first_token = i * r->block_tokens;
-  e->count = (uint16_t)r->block_tokens;
-  e->form = LLS_FORM_NONE;
+  if (e->form != form || e->count != next.count)
+    set(r, (uint32_t *)(void *)&e->count, word);
   set(r, &e->block, unit);
 }
 
@@ -164,9 +169,11 @@ static int pass_list(struct lls_pol_rows *r, struct lls_pol_state_walk *w,
     return -EINVAL;
   for (uint32_t i = list->gone; i < list->past; i++) {
     uint32_t unit = lls_pol_rows_entries(r, s, group)[i].block;
+    uint32_t form = lls_pol_rows_entries(r, s, group)[i].form;
     lls_pol_state_pass(w, &unit, sizeof unit);
+    lls_pol_state_pass(w, &form, sizeof form);
     if (lls_pol_state_is_read(w))
-      lls_pol_rows_put(r, s, group, i, unit);
+      lls_pol_rows_put(r, s, group, i, unit, form);
   }
   return 0;
 }
@@ -197,12 +204,16 @@ static void audit_list(struct lls_pol_rows *r, struct lls_pol_report *a,
                        const struct lls_pol_sequence *s, uint32_t group)
 {
   const struct lls_pol_list *list = lls_pol_rows_list(r, s, group);
-  lls_pol_report_say(a, "; group %" PRIu32 ": gone %" PRIu32 ", known %" PRIu32 ", units",
-                     group, list->gone, list->known);
+  lls_pol_report_say(a,
+                     "; group %" PRIu32 ": gone %" PRIu32 ", known %" PRIu32
+                     ", small %" PRIu32 ", units",
+                     group, list->gone, list->known, list->small);
   if (!lls_pol_report_check(a, list->gone <= list->past && list->past <= r->row_blocks,
                             "bad list length", s->row) ||
       !lls_pol_report_check(
-          a, ((uint64_t)s->cached + r->block_tokens - 1) / r->block_tokens <= list->past,
+          a,
+          s->moving ||
+              ((uint64_t)s->cached + r->block_tokens - 1) / r->block_tokens <= list->past,
           "more tokens than room", s->row))
     return;
   lls_pol_report_check(a, list->back == 0, "on two tiers", s->row);
@@ -211,7 +222,7 @@ static void audit_list(struct lls_pol_rows *r, struct lls_pol_report *a,
     lls_pol_report_check(
         a, e->first_token == i * r->block_tokens && e->count == r->block_tokens,
         "broken block list", s->row);
-    lls_pol_report_say(a, " %" PRIu32, e->block);
+    lls_pol_report_say(a, " %" PRIu32 ":%u", e->block, e->form);
   }
 }
 
@@ -220,8 +231,9 @@ static void audit_sequence(struct lls_pol_rows *r, struct lls_pol_report *a,
 {
   static const char *const names[] = {"nowhere", "on the device", "on the host"};
   const struct lls_pol_sequence *s = &r->sequences[slot];
-  if (!lls_pol_report_check(a, s->admitted <= 1 && s->where <= LLS_POL_ON_HOST,
-                            "no such state of a sequence", slot) ||
+  if (!lls_pol_report_check(
+          a, s->admitted <= 1 && s->moving <= 1 && s->where <= LLS_POL_ON_HOST,
+          "no such state of a sequence", slot) ||
       !lls_pol_report_check(a, (s->row != LLS_POL_NIL) == (s->where != LLS_POL_NOWHERE),
                             "list without a row", slot) ||
       !lls_pol_report_check(a, s->admitted || s->row == LLS_POL_NIL,

@@ -1,29 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sequence's blocks of all groups: how many it needs, taking, giving back, swapping.
- * See side.h; side_create.c makes the parts, side_shared.c shares. */
-#include <llmserve/policy/side.h>
+ * See side.h; side_create.c makes the parts, side_shared.c shares, side_forms.c has the
+ * forms of blocks. */
+#include "side_inside.h"
 
 #include <errno.h>
-
-/* Changes in the journal for a block that is taken, given back or copied. */
-#define CHANGES_PER_BLOCK 48
-
-static void set(struct lls_pol_side *m, uint32_t *where, uint32_t value)
-{
-  lls_pol_journal_set(&m->journal, where, value);
-}
-
-static struct lls_pol_list *list_of(const struct lls_pol_side *m,
-                                    const struct lls_pol_sequence *s, uint32_t group)
-{
-  return lls_pol_rows_list(&m->rows, s, group);
-}
-
-static uint32_t unit_at(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                        uint32_t group, uint32_t i)
-{
-  return lls_pol_rows_entries(&m->rows, s, group)[i].block;
-}
 
 static uint32_t blocks_of(const struct lls_pol_side *m, uint64_t tokens)
 {
@@ -49,7 +30,7 @@ static uint32_t gone_of(const struct lls_pol_side *m, const struct lls_pol_seque
                         const struct lls_request *r, uint32_t group)
 {
   return s->where == LLS_POL_NOWHERE ? needless(m, group, r->cached_tokens)
-                                     : list_of(m, s, group)->gone;
+                                     : side_list(m, s, group)->gone;
 }
 
 static bool reads_all(const struct lls_pol_side *m, uint32_t group)
@@ -89,7 +70,7 @@ uint32_t lls_pol_side_need(const struct lls_pol_side *m, const struct lls_pol_se
   for (uint32_t group = 0; group < m->n_groups; group++) {
     uint32_t wanted = peak(m, s, r, group, tokens);
     uint32_t held = lls_pol_rows_held(&m->rows, s, group);
-    units += m->units[group] * (wanted > held ? wanted - held : 0);
+    units += m->units[LLS_TIER_DEVICE][group] * (wanted > held ? wanted - held : 0);
   }
   return units;
 }
@@ -100,16 +81,16 @@ uint32_t lls_pol_side_need(const struct lls_pol_side *m, const struct lls_pol_se
 static uint32_t shared_blocks(const struct lls_pol_side *m,
                               const struct lls_pol_sequence *s, uint32_t group)
 {
-  const struct lls_pol_list *list = list_of(m, s, group);
+  const struct lls_pol_list *list = side_list(m, s, group);
   const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
   uint32_t low = list->gone, high = lls_pol_max(low, list->known), count = 0;
   for (uint32_t i = low; i < high && !reads_all(m, group); i++)
-    count += lls_pol_slabs_holders(slabs, unit_at(m, s, group, i)) > 1;
+    count += lls_pol_slabs_holders(slabs, side_unit(m, s, group, i)) > 1;
   if (!reads_all(m, group))
     return count;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
-    if (lls_pol_slabs_holders(slabs, unit_at(m, s, group, middle)) > 1)
+    if (lls_pol_slabs_holders(slabs, side_unit(m, s, group, middle)) > 1)
       low = middle + 1;
     else
       high = middle;
@@ -117,13 +98,18 @@ static uint32_t shared_blocks(const struct lls_pol_side *m,
   return low - list->gone;
 }
 
-uint32_t lls_pol_side_units(const struct lls_pol_side *m,
-                            const struct lls_pol_sequence *s)
+/* Units of the first blocks of a list, all of which are full. */
+static uint32_t units_of_full(const struct lls_pol_side *m,
+                              const struct lls_pol_sequence *s, uint32_t group,
+                              uint32_t blocks)
 {
-  uint32_t units = 0;
-  for (uint32_t group = 0; group < m->n_groups; group++)
-    units += m->units[group] * lls_pol_rows_held(&m->rows, s, group);
-  return units;
+  const struct lls_pol_list *list = side_list(m, s, group);
+  const struct lls_pol_side_form *full = &m->full[LLS_TIER_DEVICE][group];
+  uint32_t end = list->gone + blocks, small = blocks;
+  if (list->small !=
+      s->cached / m->block_tokens - list->gone) /* some had no room in it */
+    small = side_count_small(m, s, group, list->gone, end);
+  return small * full->units + (blocks - small) * m->units[LLS_TIER_DEVICE][group];
 }
 
 void lls_pol_side_shared(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
@@ -133,7 +119,7 @@ void lls_pol_side_shared(const struct lls_pol_side *m, const struct lls_pol_sequ
   for (uint32_t group = 0; group < m->n_groups && s->where == LLS_POL_ON_DEVICE;
        group++) {
     uint32_t blocks = shared_blocks(m, s, group);
-    *units += m->units[group] * blocks;
+    *units += units_of_full(m, s, group, blocks);
     if (group == 0)
       *tokens = lls_pol_min(blocks * m->block_tokens, s->cached);
   }
@@ -148,24 +134,17 @@ static uint32_t used_slots(const struct lls_pol_side *m, const struct lls_pol_se
   return lls_pol_min(m->block_tokens, s->cached - i * m->block_tokens);
 }
 
-static bool can_note(const struct lls_pol_side *m, uint64_t blocks)
+bool lls_pol_side_grow(struct lls_pol_side *m, struct lls_pol_sequence *s, uint32_t group,
+                       uint32_t end)
 {
-  return lls_pol_journal_has_room(&m->journal, CHANGES_PER_BLOCK * (blocks + 1));
-}
-
-/* Takes blocks for [list->past, past). */
-static bool take_blocks(struct lls_pol_side *m, struct lls_pol_sequence *s,
-                        uint32_t group, uint32_t past)
-{
-  struct lls_pol_list *list = list_of(m, s, group);
-  for (uint32_t i = list->past; i < past; i++) {
-    uint32_t unit = can_note(m, 1)
-                        ? lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE], m->kinds[group])
-                        : LLS_POL_NIL;
+  struct lls_pol_list *list = side_list(m, s, group);
+  uint32_t tier = side_tier(s);
+  for (uint32_t i = list->past; i < end; i++) {
+    uint32_t unit = lls_pol_side_take(m, s, tier, group, i);
     if (unit == LLS_POL_NIL)
       return false;
-    lls_pol_rows_put(&m->rows, s, group, i, unit);
-    set(m, &list->past, i + 1);
+    side_put(m, s, tier, group, i, unit, 0);
+    side_set(m, &list->past, i + 1);
   }
   return true;
 }
@@ -185,23 +164,25 @@ static bool change_tier(struct lls_pol_side *m, struct lls_pol_sequence *s,
                         uint32_t group, uint32_t i, uint32_t to_tier)
 {
   uint32_t from_tier = LLS_TIER_HOST - to_tier, from, to;
-  if (m->n_copies == m->max_copies || !can_note(m, 1))
+  if (!lls_pol_side_can_copy(m, 1))
     return false;
-  to = lls_pol_slabs_take(&m->slabs[to_tier], m->kinds[group]);
+  to = lls_pol_side_take(m, s, to_tier, group, i);
   if (to == LLS_POL_NIL)
     return false;
-  from = unit_at(m, s, group, i); /* after the take, which may have moved the block */
-  m->copies[m->n_copies] = (struct lls_copy){
+  from = side_unit(m, s, group, i); /* after the take, which may have moved the block */
+  const struct lls_copy copy = {
       .source_tier = (uint8_t)from_tier,
       .target_tier = (uint8_t)to_tier,
       .order = LLS_COPY_BEFORE_STEP,
       .group = (uint8_t)group,
+      .source_form = (uint8_t)side_form(m, from_tier, group, from),
+      .target_form = (uint8_t)side_form(m, to_tier, group, to),
       .n_slots = (uint16_t)used_slots(m, s, i),
       .source = from,
       .target = to,
   };
-  set(m, &m->n_copies, m->n_copies + 1);
-  lls_pol_rows_put(&m->rows, s, group, i, to);
+  lls_pol_side_copy(m, &copy);
+  side_put(m, s, to_tier, group, i, to, side_is_small(m, from_tier, group, from));
   give_back(m, from_tier, from);
   return true;
 }
@@ -215,6 +196,27 @@ struct wanted {
   bool any;
 };
 
+/* Adds what a group takes; `back`: all of it is on the host. */
+static void count_group(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                        uint32_t group, bool back, struct wanted *w)
+{
+  const struct lls_pol_list *list = side_list(m, s, group);
+  uint32_t kind = m->kinds[LLS_TIER_DEVICE][group];
+  uint32_t small_kind = m->full[LLS_TIER_DEVICE][group].kind;
+  uint32_t held = list->past - lls_pol_min(list->past, w->gone[group]);
+  uint32_t small = lls_pol_min(s->cached / m->block_tokens, list->past);
+  small -= lls_pol_min(small, w->gone[group]);
+  if (!back)
+    small = list->small;
+  w->all[small_kind] += small;
+  w->all[kind] += w->past[group] - w->gone[group] - small;
+  w->taken[kind] += w->past[group] - w->gone[group] - held;
+  if (back) {
+    w->taken[small_kind] += small;
+    w->taken[kind] += held - small;
+  }
+}
+
 /* False: the lists have no room for `tokens` more. */
 static bool count_wanted(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
                          const struct lls_request *r, uint32_t tokens, struct wanted *w)
@@ -224,14 +226,13 @@ static bool count_wanted(const struct lls_pol_side *m, const struct lls_pol_sequ
   for (uint32_t group = 0; group < m->n_groups; group++) {
     uint64_t past = past_for(m, s, r, group, tokens);
     uint32_t gone = gone_of(m, s, r, group);
-    uint32_t now = lls_pol_max(list_of(m, s, group)->past, gone);
+    uint32_t now = lls_pol_max(side_list(m, s, group)->past, gone);
     if (past > m->rows.row_blocks)
       return false;
     w->gone[group] = gone;
     w->past[group] = lls_pol_max((uint32_t)past, now);
-    w->all[m->kinds[group]] += w->past[group] - gone;
-    w->taken[m->kinds[group]] += w->past[group] - (back ? gone : now);
     w->any |= w->past[group] > now;
+    count_group(m, s, group, back, w);
   }
   return true;
 }
@@ -240,16 +241,16 @@ static bool count_wanted(const struct lls_pol_side *m, const struct lls_pol_sequ
 static bool bring_back(struct lls_pol_side *m, struct lls_pol_sequence *s)
 {
   for (uint32_t group = 0; group < m->n_groups; group++) {
-    struct lls_pol_list *list = list_of(m, s, group);
+    struct lls_pol_list *list = side_list(m, s, group);
     for (uint32_t i = list->gone; i < list->past; i++) {
       if (!change_tier(m, s, group, i, LLS_TIER_DEVICE))
         return false;
-      set(m, &list->back, i + 1);
+      side_set(m, &list->back, i + 1);
     }
   }
   for (uint32_t group = 0; group < m->n_groups; group++)
-    set(m, &list_of(m, s, group)->back, 0);
-  set(m, &s->where, LLS_POL_ON_DEVICE);
+    side_set(m, &side_list(m, s, group)->back, 0);
+  side_set(m, &s->where, LLS_POL_ON_DEVICE);
   return true;
 }
 
@@ -260,13 +261,13 @@ static bool place(struct lls_pol_side *m, struct lls_pol_sequence *s,
   if (begins)
     lls_pol_rows_begin(&m->rows, s);
   for (uint32_t group = 0; group < m->n_groups && begins; group++) {
-    set(m, &list_of(m, s, group)->gone, w->gone[group]);
-    set(m, &list_of(m, s, group)->past, w->gone[group]);
+    side_set(m, &side_list(m, s, group)->gone, w->gone[group]);
+    side_set(m, &side_list(m, s, group)->past, w->gone[group]);
   }
   if (s->where == LLS_POL_ON_HOST && !bring_back(m, s))
     return false;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    if (!take_blocks(m, s, group, w->past[group]))
+    if (!lls_pol_side_grow(m, s, group, w->past[group]))
       return false;
   return true;
 }
@@ -278,7 +279,7 @@ static bool has_room(const struct lls_pol_side *m, const struct lls_pol_sequence
   if (s->where != LLS_POL_ON_DEVICE)
     return false;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    if ((uint64_t)list_of(m, s, group)->past * m->block_tokens <
+    if ((uint64_t)side_list(m, s, group)->past * m->block_tokens <
         (uint64_t)s->cached + tokens)
       return false;
   return true;
@@ -297,7 +298,7 @@ int lls_pol_side_reserve(struct lls_pol_side *m, struct lls_pol_sequence *s,
     return LLS_RESERVE_OK;
   if (!lls_pol_slabs_fits_alone(slabs, w.all))
     return LLS_RESERVE_NEVER;
-  if ((s->row == LLS_POL_NIL && m->rows.n_free == 0) || !can_note(m, 1) ||
+  if ((s->row == LLS_POL_NIL && m->rows.n_free == 0) || !side_can_note(m, 1) ||
       !lls_pol_slabs_fits(slabs, w.taken))
     return LLS_RESERVE_LATER;
   lls_pol_slabs_verb(slabs);
@@ -312,7 +313,31 @@ static void let_go(struct lls_pol_side *m, const struct lls_pol_sequence *s,
 {
   uint32_t tier = s->where == LLS_POL_ON_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE;
   for (uint32_t i = end; i-- > begin;)
-    give_back(m, tier, unit_at(m, s, group, i));
+    give_back(m, tier, side_unit(m, s, group, i));
+}
+
+void lls_pol_side_shrink(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                         uint32_t group, uint32_t begin)
+{
+  struct lls_pol_list *list = side_list(m, s, group);
+  uint32_t small = side_count_small(m, s, group, begin, list->past);
+  let_go(m, s, group, begin, list->past);
+  side_set(m, &list->past, begin);
+  side_set(m, &list->known, lls_pol_min(list->known, begin));
+  side_set(m, &list->small, list->small - small);
+}
+
+int lls_pol_side_trim(struct lls_pol_side *m, struct lls_pol_sequence *s)
+{
+  uint32_t past = blocks_of(m, s->cached);
+  for (uint32_t group = 0; group < m->n_groups; group++) {
+    uint32_t now = side_list(m, s, group)->past;
+    if (now > past && !side_can_note(m, now - past))
+      return -ENOBUFS;
+    if (now > past)
+      lls_pol_side_shrink(m, s, group, past);
+  }
+  return 0;
 }
 
 int lls_pol_side_drop(struct lls_pol_side *m, struct lls_pol_sequence *s)
@@ -322,82 +347,121 @@ int lls_pol_side_drop(struct lls_pol_side *m, struct lls_pol_sequence *s)
     return 0;
   for (uint32_t group = 0; group < m->n_groups; group++)
     blocks += lls_pol_rows_held(&m->rows, s, group);
-  if (!can_note(m, blocks))
+  if (!side_can_note(m, blocks))
     return -ENOBUFS;
   for (uint32_t group = m->n_groups; group-- > 0;)
-    let_go(m, s, group, list_of(m, s, group)->gone, list_of(m, s, group)->past);
+    let_go(m, s, group, side_list(m, s, group)->gone, side_list(m, s, group)->past);
   lls_pol_rows_end(&m->rows, s);
   return 0;
 }
 
-/* Moves what is cached of the group to the host; the rest is given back. */
-static bool swap_group(struct lls_pol_side *m, struct lls_pol_sequence *s, uint32_t group,
-                       uint32_t past)
+/* Moves all blocks of the group to the host, the last one first. */
+static bool swap_group(struct lls_pol_side *m, struct lls_pol_sequence *s, uint32_t group)
 {
-  struct lls_pol_list *list = list_of(m, s, group);
-  if (!can_note(m, list->past - past))
-    return false;
-  let_go(m, s, group, past, list->past);
-  set(m, &list->past, past);
-  set(m, &list->known, 0); /* put into the tree again when the sequence is back */
-  for (uint32_t i = past; i-- > list->gone;)
+  struct lls_pol_list *list = side_list(m, s, group);
+  side_set(m, &list->known, 0); /* put into the tree again when the sequence is back */
+  for (uint32_t i = list->past; i-- > list->gone;)
     if (!change_tier(m, s, group, i, LLS_TIER_HOST))
       return false;
   return true;
 }
 
+/* All or nothing. */
+static int swap_out(struct lls_pol_side *m, struct lls_pol_sequence *s, uint32_t past)
+{
+  uint32_t taken[LLS_POL_MAX_CLASSES] = {0};
+  lls_pol_side_count(m, s, LLS_TIER_HOST, past, taken);
+  if (!lls_pol_slabs_fits(&m->slabs[LLS_TIER_HOST], taken) || lls_pol_side_trim(m, s) < 0)
+    return -ENOSPC;
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    if (!side_can_note(m, 1) || !swap_group(m, s, group))
+      return -ENOSPC;
+  side_set(m, &s->where, LLS_POL_ON_HOST);
+  return 0;
+}
+
 int lls_pol_side_swap_out(struct lls_pol_side *m, struct lls_pol_sequence *s)
 {
   uint32_t past = blocks_of(m, s->cached), mark = m->journal.n;
-  uint32_t taken[LLS_POL_MAX_CLASSES] = {0};
   if (s->where != LLS_POL_ON_DEVICE)
     return 0;
   if (past == 0) /* room but no token: nothing to keep */
     return lls_pol_side_drop(m, s);
-  for (uint32_t group = 0; group < m->n_groups; group++)
-    taken[m->kinds[group]] += past - list_of(m, s, group)->gone;
-  if (!lls_pol_slabs_fits(&m->slabs[LLS_TIER_HOST], taken))
-    return -ENOSPC;
-  for (uint32_t group = 0; group < m->n_groups; group++)
-    if (!swap_group(m, s, group, past)) {
-      lls_pol_journal_rollback(&m->journal, mark);
-      return -ENOSPC;
-    }
-  set(m, &s->where, LLS_POL_ON_HOST);
-  return 0;
+  int rc = swap_out(m, s, past);
+  if (rc < 0)
+    lls_pol_journal_rollback(&m->journal, mark);
+  return rc;
 }
 
 /* ---- after a step ----------------------------------------------------------------- */
 
-/* Makes the i-th block known, or goes over to the equal one that is. */
-static void make_known(struct lls_pol_side *m, struct lls_pol_sequence *s,
-                       const struct lls_request *r, uint32_t group, uint32_t i)
+/* The i-th block, in no tree yet, becomes the equal one that is. */
+static void go_over(struct lls_pol_side *m, struct lls_pol_sequence *s, uint32_t group,
+                    uint32_t i, uint32_t known)
 {
-  uint32_t own = unit_at(m, s, group, i);
-  uint32_t known = lls_pol_tree_put(&m->tree, r->keys, i, group, LLS_TIER_DEVICE, own);
-  if (known == own)
-    return;
+  uint32_t own = side_unit(m, s, group, i);
   lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, known);
-  lls_pol_rows_put(&m->rows, s, group, i, known);
+  side_put(m, s, LLS_TIER_DEVICE, group, i, known,
+           side_is_small(m, LLS_TIER_DEVICE, group, own));
   lls_pol_tree_let_go(&m->tree, LLS_TIER_DEVICE, own);
+}
+
+/* Is there an equal block in the tree? LLS_POL_NIL if not. */
+static uint32_t equal_block(const struct lls_pol_side *m, const struct lls_request *r,
+                            uint32_t group, uint32_t i)
+{
+  uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
+  return node == LLS_POL_NIL ? node
+                             : lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
+}
+
+/* Makes the i-th block known, or goes over to the equal one that is. A block becomes
+ * small before it is known: what the tree has is never written. */
+static void make_known(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                       const struct lls_request *r, uint32_t group, uint32_t i,
+                       bool fresh)
+{
+  if (fresh && equal_block(m, r, group, i) == LLS_POL_NIL)
+    side_make_small(m, s, group, i);
+  uint32_t own = side_unit(m, s, group, i);
+  uint32_t known = lls_pol_tree_put(&m->tree, r->keys, i, group, LLS_TIER_DEVICE, own);
+  if (known != own)
+    go_over(m, s, group, i, known);
+}
+
+/* Full blocks from the `before`-th on are full since this step. */
+static void note_full(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                      const struct lls_request *r, uint32_t group, uint32_t before)
+{
+  struct lls_pol_list *list = side_list(m, s, group);
+  bool has_small = side_has_small(m, LLS_TIER_DEVICE, group);
+  uint32_t full = s->cached / m->block_tokens;
+  for (uint32_t i = lls_pol_max(list->known, list->gone); m->shares && i < full; i++) {
+    make_known(m, s, r, group, i, has_small && i >= before);
+    list->known = i + 1;
+  }
+  for (uint32_t i = lls_pol_max(before, list->gone); !m->shares && has_small && i < full;
+       i++)
+    side_make_small(m, s, group, i);
+}
+
+/* Gives back what no later step reads. */
+static void trim_front(struct lls_pol_side *m, struct lls_pol_sequence *s, uint32_t group)
+{
+  struct lls_pol_list *list = side_list(m, s, group);
+  uint32_t gone = lls_pol_max(list->gone, needless(m, group, s->cached));
+  list->small -= side_count_small(m, s, group, list->gone, gone);
+  let_go(m, s, group, list->gone, gone);
+  list->gone = gone;
 }
 
 void lls_pol_side_computed(struct lls_pol_side *m, struct lls_pol_sequence *s,
                            const struct lls_request *r, uint32_t cached)
 {
-  uint32_t full = cached / m->block_tokens;
+  uint32_t before = s->cached / m->block_tokens;
   s->cached = cached;
-  for (uint32_t group = 0; group < m->n_groups; group++) {
-    struct lls_pol_list *list = list_of(m, s, group);
-    for (uint32_t i = lls_pol_max(list->known, list->gone); m->shares && i < full; i++) {
-      make_known(m, s, r, group, i);
-      list->known = i + 1;
-    }
-  }
-  for (uint32_t group = 0; group < m->n_groups; group++) {
-    struct lls_pol_list *list = list_of(m, s, group);
-    uint32_t gone = lls_pol_max(list->gone, needless(m, group, cached));
-    let_go(m, s, group, list->gone, gone);
-    list->gone = gone;
-  }
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    note_full(m, s, r, group, before);
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    trim_front(m, s, group);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Audits all parts of side.h, and that the lists of sequences hold what the slabs say. */
-#include <llmserve/policy/side.h>
+#include "side_inside.h"
 
 #include <string.h>
 
@@ -10,6 +10,7 @@ static void count_list(struct lls_pol_side *m, struct lls_pol_report *a,
 {
   const struct lls_pol_list *list = lls_pol_rows_list(&m->rows, s, group);
   const struct lls_pol_slabs *slabs = &m->slabs[tier];
+  uint32_t small = 0;
   uint32_t needless = lls_group_begin(m->host->engine->groups[group], s->cached);
   lls_pol_report_check(a, s->cached == 0 || list->gone <= needless / m->block_tokens,
                        "given back what is read", s->row);
@@ -19,14 +20,22 @@ static void count_list(struct lls_pol_side *m, struct lls_pol_report *a,
                               unit))
       return;
     m->marks[lls_pol_slabs_number(slabs, unit)]++;
+    uint32_t kind = slabs->slabs[unit / slabs->slab_units].kind;
+    small += side_is_small(m, tier, group, unit);
+    lls_pol_report_check(
+        a, kind == m->kinds[tier][group] || kind == m->full[tier][group].kind,
+        "a block of another size", unit);
     lls_pol_report_check(a,
-                         slabs->slabs[unit / slabs->slab_units].kind == m->kinds[group],
-                         "a block of another size", unit);
+                         lls_pol_rows_entries(&m->rows, s, group)[i].form ==
+                             side_form(m, tier, group, unit),
+                         "a block in another form", unit);
     lls_pol_report_check(a,
                          tier != LLS_TIER_DEVICE || i < list->known ||
                              !lls_pol_tree_has(&m->tree, tier, unit),
                          "a block in the tree may be written", unit);
   }
+  lls_pol_report_check(a, small == list->small && small <= s->cached / m->block_tokens,
+                       "small blocks are counted wrong", s->row);
 }
 
 static void audit_tier(struct lls_pol_side *m, struct lls_pol_report *a, uint32_t tier)
@@ -56,7 +65,8 @@ int lls_pol_side_audit(struct lls_pol_side *m, const struct lls_sink *sink)
     return a.result;
   for (uint32_t tier = 0; tier < m->n_tiers; tier++)
     audit_tier(m, &a, tier);
-  lls_pol_report_say(&a, "copies %" PRIu32, m->n_copies);
+  lls_pol_report_say(&a, "copies %" PRIu32 ", pending %" PRIu32,
+                     m->journal.open ? m->n_copies : 0, m->n_pending);
   lls_pol_report_end_line(&a);
   return a.result;
 }

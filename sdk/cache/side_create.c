@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of side.h: how large each is, and what moves a block from slab to slab. All
  * memory is allocated here, once; nothing on the step path allocates. */
-#include <llmserve/policy/side.h>
+#include "side_inside.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +15,26 @@
  * a device's memory of 3 TB/s. */
 static const uint64_t most_moved_bytes = UINT64_C(64) << 20;
 
+/* Lists the copy of a block from slab to slab. Any group of its size serves: the bytes
+ * are copied as they are. */
+static void copy_within(struct lls_pol_side *m, uint32_t block_units, uint32_t from,
+                        uint32_t to)
+{
+  struct lls_copy copy = {.order = LLS_COPY_BEFORE_STEP,
+                          .n_slots = (uint16_t)m->block_tokens,
+                          .source = from,
+                          .target = to};
+  uint32_t group = 0, kind = lls_pol_slabs_class(&m->slabs[LLS_TIER_DEVICE], block_units);
+  while (group < m->n_groups && m->kinds[LLS_TIER_DEVICE][group] != kind)
+    group++;
+  if (group == m->n_groups) {
+    group = 0; /* only its full blocks have a form of their own */
+    copy.source_form = copy.target_form = (uint8_t)m->full[LLS_TIER_DEVICE][group].form;
+  }
+  copy.group = (uint8_t)group;
+  lls_pol_side_copy(m, &copy);
+}
+
 /* Copies the blocks of a device slab, and tells all that name them. */
 static bool moved(void *context, uint32_t first, uint32_t block_units, const uint32_t *to,
                   uint32_t n)
@@ -22,59 +42,79 @@ static bool moved(void *context, uint32_t first, uint32_t block_units, const uin
   const struct lls_pol_tree_tier *tier = context;
   struct lls_pol_side *m = tier->tree->manager;
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t from = first + i * block_units, group = 0;
     if (to[i] == LLS_POL_NIL)
       continue;
-    if (m->n_copies == m->max_copies)
+    if (!lls_pol_side_can_copy(m, 1))
       return false;
-    while (m->units[group] != block_units)
-      group++; /* any group of the class: the bytes are copied as they are */
-    m->copies[m->n_copies] = (struct lls_copy){
-        .order = LLS_COPY_BEFORE_STEP,
-        .group = (uint8_t)group,
-        .n_slots = (uint16_t)m->block_tokens,
-        .source = from,
-        .target = to[i],
-    };
-    lls_pol_journal_set(&m->journal, &m->n_copies, m->n_copies + 1);
-    lls_pol_tree_moved(&m->tree, tier->number, from, to[i]);
+    copy_within(m, block_units, first + i * block_units, to[i]);
+    lls_pol_tree_moved(&m->tree, tier->number, first + i * block_units, to[i]);
   }
   lls_pol_rows_moved(&m->rows, first, block_units, to, n);
   return true;
 }
 
-/* The sizes of the groups' blocks, each once, and the class of each group. */
-static uint32_t classes_of(struct lls_pol_side *m, uint32_t *sizes)
+/* The class of blocks of that size, which is new if there was none. */
+static uint32_t class_of(uint32_t *sizes, uint32_t *n, uint32_t units)
+{
+  uint32_t i = 0;
+  while (i < *n && sizes[i] != units)
+    i++;
+  if (i == *n)
+    sizes[(*n)++] = units;
+  return i;
+}
+
+/* The sizes of a tier's blocks, each once, and the classes of each group. Full blocks of
+ * group 0 may have a form of their own. */
+static uint32_t classes_of(struct lls_pol_side *m, uint32_t tier, uint32_t full_form,
+                           uint32_t *sizes)
 {
   uint32_t n = 0;
   for (uint32_t group = 0; group < m->n_groups; group++) {
-    uint32_t units = m->host->engine->groups[group]->forms[0].block_units, i = 0;
-    while (i < n && sizes[i] != units)
-      i++;
-    if (i == n)
-      sizes[n++] = units;
-    m->units[group] = units;
-    m->kinds[group] = i;
+    const struct lls_group *g = m->host->engine->groups[group];
+    const struct lls_group_form *full = &g->forms[0];
+    if (group == 0 && m->converts && full_form != LLS_FORM_NONE &&
+        lls_group_form_of(g, full_form))
+      full = lls_group_form_of(g, full_form);
+    m->kinds[tier][group] = class_of(sizes, &n, g->forms[0].block_units);
+    m->full[tier][group] = (struct lls_pol_side_form){
+        .form = full->form, .kind = class_of(sizes, &n, full->block_units)};
   }
   return n;
 }
 
+static int make_tier(struct lls_pol_side *m, uint32_t tier, uint32_t units,
+                     uint32_t full_form)
+{
+  uint32_t sizes[LLS_POL_MAX_GROUPS + 1], n = classes_of(m, tier, full_form, sizes);
+  struct lls_pol_slabs *s = &m->slabs[tier];
+  s->journal = &m->journal;
+  s->owner.moved = tier == LLS_TIER_DEVICE ? moved : NULL;
+  int rc = lls_pol_slabs_init(s, units, sizes, n);
+  if (rc < 0)
+    return rc;
+  for (uint32_t group = 0; group < m->n_groups; group++) {
+    m->units[tier][group] = lls_pol_slabs_units(s, m->kinds[tier][group]);
+    m->full[tier][group].units = lls_pol_slabs_units(s, m->full[tier][group].kind);
+  }
+  /* a block becomes small before its former units are free */
+  s->spare = tier == LLS_TIER_DEVICE && side_has_small(m, tier, 0);
+  return lls_pol_slabs_usable(s) > 0 ? 0 : -EINVAL;
+}
+
 static int make_slabs(struct lls_pol_side *m, const struct lls_cache_geometry *g)
 {
-  uint32_t sizes[LLS_POL_MAX_GROUPS], n = classes_of(m, sizes);
-  int rc = 0;
-  m->n_tiers = g->host_units > 0 ? 2 : 1;
-  for (uint32_t tier = 0; tier < m->n_tiers && rc == 0; tier++) {
-    struct lls_pol_slabs *s = &m->slabs[tier];
-    s->journal = &m->journal;
-    s->owner.moved = tier == LLS_TIER_DEVICE ? moved : NULL;
-    s->most_moved = g->unit_bytes > 0 ? (uint32_t)(most_moved_bytes / g->unit_bytes) : 0;
-    rc = lls_pol_slabs_init(s, tier == LLS_TIER_DEVICE ? g->device_units : g->host_units,
-                            sizes, n);
-    if (rc == -EINVAL && tier == LLS_TIER_HOST) { /* no block has room there */
-      m->n_tiers = 1;
-      rc = 0;
-    }
+  int rc = make_tier(m, LLS_TIER_DEVICE, g->device_units, g->device_form);
+  m->slabs[LLS_TIER_DEVICE].most_moved =
+      g->unit_bytes > 0 ? (uint32_t)(most_moved_bytes / g->unit_bytes) : 0;
+  m->n_tiers = 1;
+  if (rc < 0 || g->host_units == 0)
+    return rc;
+  m->n_tiers = 2;
+  rc = make_tier(m, LLS_TIER_HOST, g->host_units, g->host_form);
+  if (rc == -EINVAL) { /* no block has room there */
+    m->n_tiers = 1;
+    rc = 0;
   }
   return rc;
 }
@@ -99,14 +139,14 @@ static int make_rows(struct lls_pol_side *m, uint32_t blocks)
   r->journal = &m->journal;
   r->block_tokens = m->block_tokens;
   r->n_groups = m->n_groups;
-  r->n_slots = e->max_requests;
+  r->n_slots = e->max_requests + m->more_slots;
   r->row_blocks = (e->max_context + m->block_tokens - 1) / m->block_tokens;
   /* no list is longer than the pool where all blocks stay */
   if (m->keeps_all || e->groups[0]->kind == LLS_GROUP_FULL)
     r->row_blocks =
         lls_pol_min(r->row_blocks, lls_pol_slabs_blocks(&m->slabs[LLS_TIER_DEVICE]));
-  r->n_rows =
-      lls_pol_rows_affordable(r, e->max_sequences, lls_pol_min(r->n_slots, blocks));
+  uint32_t least = m->more_slots > 0 ? 2 * e->max_sequences : e->max_sequences;
+  r->n_rows = lls_pol_rows_affordable(r, least, lls_pol_min(r->n_slots, blocks));
   return lls_pol_rows_init(r);
 }
 
@@ -132,8 +172,9 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   m->max_copies = 2 * blocks;
   m->copies = calloc(m->max_copies, sizeof *m->copies);
+  m->pending = calloc(m->max_copies, sizeof *m->pending);
   m->marks = calloc(most, sizeof *m->marks);
-  return m->journal.changes && m->copies && m->marks ? 0 : -ENOMEM;
+  return m->journal.changes && m->copies && m->pending && m->marks ? 0 : -ENOMEM;
 }
 
 int lls_pol_side_create(struct lls_pol_side *m, const struct lls_host *host,
@@ -153,7 +194,8 @@ int lls_pol_side_create(struct lls_pol_side *m, const struct lls_host *host,
     return host->fail(host->context, rc,
                       "a pool of %u units, blocks of %u tokens: a sequence needs a block "
                       "of %u units",
-                      g->device_units, g->block_tokens, m->units[0]);
+                      g->device_units, g->block_tokens,
+                      host->engine->groups[0]->forms[0].block_units);
   if (rc < 0)
     return host->fail(host->context, rc, "no memory to keep track of %u units",
                       g->device_units + g->host_units);
@@ -167,6 +209,7 @@ void lls_pol_side_make_empty(struct lls_pol_side *m)
     lls_pol_slabs_make_empty(&m->slabs[tier]);
   lls_pol_tree_make_empty(&m->tree);
   lls_pol_rows_make_empty(&m->rows);
+  m->n_copies = m->n_pending = 0;
 }
 
 void lls_pol_side_destroy(struct lls_pol_side *m)
@@ -177,5 +220,6 @@ void lls_pol_side_destroy(struct lls_pol_side *m)
   lls_pol_rows_destroy(&m->rows);
   free(m->journal.changes);
   free(m->copies);
+  free(m->pending);
   free(m->marks);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prefixes of side.h: what a waiting request takes from the tree, what an ended one
  * leaves there, and what outlives the process. */
-#include <llmserve/policy/side.h>
+#include "side_inside.h"
 
 /* Changes in the journal for a block that is held. */
 #define CHANGES_PER_HOLD 16
@@ -16,7 +16,7 @@ static void hold_blocks(struct lls_pol_side *m, struct lls_pol_sequence *s,
     uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
     uint32_t unit = lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
     lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, unit);
-    lls_pol_rows_put(&m->rows, s, group, i, unit);
+    side_put(m, s, LLS_TIER_DEVICE, group, i, unit, 0);
   }
   lls_pol_journal_set(&m->journal, &list->gone, gone);
   lls_pol_journal_set(&m->journal, &list->past, n);
@@ -70,9 +70,9 @@ static uint32_t node_of(const struct lls_pol_side *m, uint32_t place)
   return place / m->tree.n_tiers / m->n_groups;
 }
 
-/* Lists kept blocks of group 0, the last released first, so that each parent, which is
- * released after its children, precedes them. Without a group that reads all, parents are
- * not known, and each block is listed as a prompt's first. */
+/* Lists kept blocks of group 0 and of its first form, the last released first, so that
+ * each parent, which is released after its children, precedes them. Without a group that
+ * reads all, parents are not known, and each block is listed as a prompt's first. */
 size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, size_t max)
 {
   const struct lls_pol_tree *t = &m->tree;
@@ -81,8 +81,8 @@ size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, siz
   size_t n = 0;
   for (uint32_t node = 0; node < t->n_nodes; node++)
     index[node] = LLS_NO_BLOCK;
-  for (uint32_t place = tier->kept[m->kinds[0]].last; place != LLS_POL_NIL && n < max;
-       place = t->places[place].previous) {
+  for (uint32_t place = tier->kept[m->kinds[LLS_TIER_DEVICE][0]].last;
+       place != LLS_POL_NIL && n < max; place = t->places[place].previous) {
     uint32_t node = node_of(m, place), parent = t->nodes[node].parent;
     if (place / t->n_tiers % m->n_groups != 0 ||
         (parent != LLS_POL_NIL && index[parent] == LLS_NO_BLOCK))
@@ -109,7 +109,8 @@ static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, s
   if (depth)
     keys[0] = blocks[kept->parent].key;
   keys[depth] = kept->key;
-  uint32_t unit = lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE], m->kinds[0]);
+  uint32_t unit =
+      lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE], m->kinds[LLS_TIER_DEVICE][0]);
   lls_pol_tree_put(&m->tree, keys, depth, 0, LLS_TIER_DEVICE, unit);
   kept->unit = unit;
   return true;
@@ -118,7 +119,7 @@ static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, s
 static bool has_free_block(const struct lls_pol_side *m)
 {
   const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
-  const struct lls_pol_slab_class *c = &slabs->classes[m->kinds[0]];
+  const struct lls_pol_slab_class *c = &slabs->classes[m->kinds[LLS_TIER_DEVICE][0]];
   return slabs->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
 }
 

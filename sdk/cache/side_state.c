@@ -17,7 +17,7 @@ struct pool { /* must be equal in both generations */
   uint32_t block_tokens, n_groups, n_slots, n_rows, row_blocks, n_tiers;
   uint32_t slab_units[LLS_POL_TIERS], n_slabs[LLS_POL_TIERS];
   struct {
-    uint32_t units, kind, window;
+    uint32_t units, kind, window, small[LLS_POL_TIERS];
   } groups[LLS_POL_MAX_GROUPS];
 };
 
@@ -37,7 +37,9 @@ static struct pool pool_of(const struct lls_pol_side *m, const char writer[8])
     p.n_slabs[tier] = m->slabs[tier].n_slabs;
   }
   for (uint32_t group = 0; group < m->n_groups; group++) {
-    p.groups[group].units = m->units[group];
+    p.groups[group].units = m->units[LLS_TIER_DEVICE][group];
+    for (uint32_t tier = 0; tier < LLS_POL_TIERS; tier++)
+      p.groups[group].small[tier] = m->full[tier][group].units;
     p.groups[group].kind = m->host->engine->groups[group]->kind;
     p.groups[group].window = m->host->engine->groups[group]->window;
   }
@@ -46,9 +48,14 @@ static struct pool pool_of(const struct lls_pol_side *m, const char writer[8])
 
 /* ---- for any manager --------------------------------------------------------------- */
 
-static bool is_on_device(const struct lls_pol_sequence *s)
+/* Does the sequence lie as in every manager? */
+static bool is_plain(const struct lls_pol_side *m, const struct lls_pol_sequence *s)
 {
-  return s->admitted && s->where == LLS_POL_ON_DEVICE;
+  bool is_request = s - m->rows.sequences < m->rows.n_slots - m->more_slots;
+  bool plain = is_request && s->admitted && s->where == LLS_POL_ON_DEVICE && !s->moving;
+  for (uint32_t group = 0; group < m->n_groups && plain; group++)
+    plain = lls_pol_rows_list(&m->rows, s, group)->small == 0;
+  return plain;
 }
 
 static struct lls_holdings count_holdings(const struct lls_pol_side *m)
@@ -60,7 +67,7 @@ static struct lls_holdings count_holdings(const struct lls_pol_side *m)
   for (uint32_t i = 0; i < m->rows.n_slots; i++) {
     const struct lls_pol_sequence *s = &m->rows.sequences[i];
     size_t blocks = 0;
-    if (!is_on_device(s))
+    if (!is_plain(m, s))
       continue;
     for (uint32_t group = 0; group < m->n_groups; group++)
       blocks += lls_pol_rows_held(&m->rows, s, group);
@@ -97,6 +104,15 @@ struct passed { /* what lls_pol_state_parts gets */
   struct pool pool;
 };
 
+static int pass_pending(struct lls_pol_side *m, struct lls_pol_state_walk *w)
+{
+  lls_pol_state_pass(w, &m->n_pending, sizeof m->n_pending);
+  if (m->n_pending > m->max_copies)
+    return -EINVAL;
+  lls_pol_state_pass(w, m->pending, m->n_pending * sizeof *m->pending);
+  return lls_pol_state_is_torn(w) ? -EINVAL : 0;
+}
+
 static int pass_parts(void *context, struct lls_pol_state_walk *w)
 {
   struct passed *p = context;
@@ -105,7 +121,10 @@ static int pass_parts(void *context, struct lls_pol_state_walk *w)
   for (uint32_t tier = 0; tier < p->side->n_tiers; tier++)
     lls_pol_slabs_pass(&p->side->slabs[tier], w);
   lls_pol_tree_pass(&p->side->tree, w);
-  return lls_pol_rows_pass(&p->side->rows, w);
+  int rc = lls_pol_rows_pass(&p->side->rows, w);
+  if (rc == 0)
+    rc = pass_pending(p->side, w);
+  return rc == 0 && p->side->pass != NULL ? p->side->pass(p->side, w) : rc;
 }
 
 int lls_pol_side_export(struct lls_pol_side *m, struct lls_blob *out,
@@ -122,7 +141,7 @@ int lls_pol_side_export(struct lls_pol_side *m, struct lls_blob *out,
   memcpy(to, &head, sizeof head);
   to += sizeof head;
   for (uint32_t i = 0; i < m->rows.n_slots; i++)
-    if (is_on_device(&m->rows.sequences[i]))
+    if (is_plain(m, &m->rows.sequences[i]))
       to = write_sequence(m, to, i);
   return 0;
 }
@@ -133,8 +152,9 @@ static bool can_hold(const struct lls_pol_side *m, const struct lls_holding *h,
                      const struct lls_held_list *list)
 {
   const struct lls_pol_rows *r = &m->rows;
-  return m->n_groups == 1 && h->slot < r->n_slots && !r->sequences[h->slot].admitted &&
-         r->n_free > 0 && list->n_blocks > 0 && list->n_blocks <= r->row_blocks &&
+  return m->n_groups == 1 && h->slot < r->n_slots - m->more_slots &&
+         !r->sequences[h->slot].admitted && r->n_free > 0 && list->n_blocks > 0 &&
+         list->n_blocks <= r->row_blocks &&
          list->n_blocks >=
              ((uint64_t)h->cached_tokens + m->block_tokens - 1) / m->block_tokens;
 }
@@ -145,7 +165,8 @@ static bool claim(struct lls_pol_side *m, const struct lls_pol_held *held)
   struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
   uint32_t i = 0;
   while (i < held->list.n_blocks &&
-         lls_pol_slabs_claim(slabs, m->kinds[0], lls_pol_held_unit(held, i)))
+         lls_pol_slabs_claim(slabs, m->kinds[LLS_TIER_DEVICE][0],
+                             lls_pol_held_unit(held, i)))
     i++;
   bool all = i == held->list.n_blocks;
   while (!all && i-- > 0)
@@ -163,7 +184,7 @@ static void take_over(struct lls_pol_side *m, const struct lls_holding *h,
   s->cached = h->cached_tokens;
   lls_pol_rows_list(&m->rows, s, 0)->past = held->list.n_blocks;
   for (uint32_t i = 0; i < held->list.n_blocks; i++)
-    lls_pol_rows_put(&m->rows, s, 0, i, lls_pol_held_unit(held, i));
+    lls_pol_rows_put(&m->rows, s, 0, i, lls_pol_held_unit(held, i), LLS_FORM_NONE);
 }
 
 static int import_holdings(struct lls_pol_side *m, struct lls_pol_holdings *walk)

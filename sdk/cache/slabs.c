@@ -9,36 +9,35 @@
 #include <string.h>
 
 #define MOST_MULTIPLE 8 /* most blocks of the largest class in a slab */
-/* a slab of several such blocks is chosen only if this many slabs fit the memory */
-#define LEAST_SLABS 64
-#define SMALL_LOSS  300 /* a remainder below 1 / SMALL_LOSS of a slab is fine */
 
 /* ---- life ------------------------------------------------------------------------- */
 
-/* Returns the units of a slab that are of no use to the class that loses most. */
-static uint32_t loss_of(uint32_t slab_units, const uint32_t *block_units, uint32_t n)
+/* Returns the units that are of no use with slabs of that size: behind the last slab; of
+ * each slab, to the class that loses most; and a slab for each class with several blocks
+ * in one, which may be in part unused. */
+static uint64_t loss_of(uint32_t n_units, uint32_t slab_units,
+                        const uint32_t *block_units, uint32_t n)
 {
-  uint32_t loss = 0;
-  for (uint32_t i = 0; i < n; i++)
-    loss = lls_pol_max(loss, slab_units % block_units[i]);
-  return loss;
+  uint32_t of_slab = 0, lossy = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    of_slab = lls_pol_max(of_slab, slab_units % block_units[i]);
+    lossy += slab_units / block_units[i] > 1;
+  }
+  return n_units % slab_units + (uint64_t)(n_units / slab_units) * of_slab +
+         (uint64_t)lossy * slab_units;
 }
 
-/* Returns the smallest multiple of the largest block that loses little, or else
- * least. */
+/* Returns the multiple of the largest block that loses least. */
 static uint32_t slab_units_for(uint32_t n_units, const uint32_t *block_units, uint32_t n)
 {
   uint32_t largest = 0;
   for (uint32_t i = 0; i < n; i++)
     largest = lls_pol_max(largest, block_units[i]);
   uint32_t best = largest;
-  for (uint32_t m = 1; m <= MOST_MULTIPLE && n_units / m / largest >= LEAST_SLABS; m++) {
-    uint64_t loss = loss_of(m * largest, block_units, n);
-    if (loss * best < (uint64_t)loss_of(best, block_units, n) * m * largest)
+  for (uint32_t m = 2; n > 1 && m <= MOST_MULTIPLE && m <= n_units / largest; m++)
+    if (loss_of(n_units, m * largest, block_units, n) <
+        loss_of(n_units, best, block_units, n))
       best = m * largest;
-    if (loss * SMALL_LOSS <= (uint64_t)best)
-      break;
-  }
   return best;
 }
 
@@ -79,10 +78,10 @@ int lls_pol_slabs_init(struct lls_pol_slabs *s, uint32_t n_units,
   s->lists = calloc(s->n_lists, sizeof *s->lists);
   s->words = calloc(s->n_words, sizeof *s->words);
   s->marks = calloc(s->n_slabs, sizeof *s->marks);
+  s->pins = calloc(s->n_slabs, sizeof *s->pins);
   s->to = calloc(s->blocks_per_slab, sizeof *s->to);
-  return s->slabs && s->holders && s->next && s->lists && s->words && s->marks && s->to
-             ? 0
-             : -ENOMEM;
+  bool done = s->slabs && s->holders && s->next && s->lists && s->words && s->marks;
+  return done && s->pins && s->to ? 0 : -ENOMEM;
 }
 
 void lls_pol_slabs_destroy(struct lls_pol_slabs *s)
@@ -93,6 +92,7 @@ void lls_pol_slabs_destroy(struct lls_pol_slabs *s)
   free(s->lists);
   free(s->words);
   free(s->marks);
+  free(s->pins);
   free(s->to);
 }
 
@@ -101,6 +101,7 @@ void lls_pol_slabs_make_empty(struct lls_pol_slabs *s)
   for (uint32_t x = 0; x < s->n_slabs; x++)
     s->slabs[x].kind = LLS_POL_NIL;
   memset(s->holders, 0xff, (size_t)lls_pol_slabs_blocks(s) * sizeof *s->holders);
+  memset(s->pins, 0, s->n_slabs * sizeof *s->pins);
   lls_pol_slabs_settle(s);
 }
 
@@ -360,7 +361,7 @@ bool lls_pol_slabs_fits(const struct lls_pol_slabs *s, const uint32_t *blocks)
   uint64_t slabs = 0;
   for (uint32_t i = 0; i < s->n_classes; i++)
     slabs += slabs_for(&s->classes[i], (uint64_t)s->classes[i].n_held + blocks[i]);
-  return slabs <= s->n_slabs;
+  return slabs + s->spare <= s->n_slabs;
 }
 
 bool lls_pol_slabs_fits_alone(const struct lls_pol_slabs *s, const uint32_t *blocks)
@@ -368,7 +369,7 @@ bool lls_pol_slabs_fits_alone(const struct lls_pol_slabs *s, const uint32_t *blo
   uint64_t slabs = 0;
   for (uint32_t i = 0; i < s->n_classes; i++)
     slabs += slabs_for(&s->classes[i], blocks[i]);
-  return slabs <= s->n_slabs;
+  return slabs + s->spare <= s->n_slabs;
 }
 
 uint32_t lls_pol_slabs_total(const struct lls_pol_slabs *s)
@@ -376,26 +377,66 @@ uint32_t lls_pol_slabs_total(const struct lls_pol_slabs *s)
   return s->n_slabs * s->slab_units;
 }
 
+uint32_t lls_pol_slabs_units(const struct lls_pol_slabs *s, uint32_t kind)
+{
+  return s->slab_units / s->classes[kind].per_slab;
+}
+
+/* Units of a slab that blocks of each class can take. */
+static uint32_t usable_units(const struct lls_pol_slabs *s)
+{
+  uint32_t usable = s->slab_units;
+  for (uint32_t i = 0; i < s->n_classes; i++)
+    usable = lls_pol_min(usable, s->classes[i].per_slab * lls_pol_slabs_units(s, i));
+  return usable;
+}
+
 /* With all holders in as few slabs as can be, `slabs` are free, and each class has a hole
  * of less than a slab. Whatever classes are asked for, no more of this is lost than a
- * slab for each class with several blocks in one. */
-uint32_t lls_pol_slabs_available(const struct lls_pol_slabs *s)
+ * slab for each class with several blocks in one; where holes are not counted, a slab
+ * less. */
+static uint32_t units_left(const struct lls_pol_slabs *s, bool are_held)
 {
-  int64_t slabs = s->n_slabs, holes = 0, usable = s->slab_units;
+  int64_t slabs = (int64_t)s->n_slabs - s->spare, holes = 0, usable = usable_units(s);
+  uint32_t lossy = 0;
   for (uint32_t i = 0; i < s->n_classes; i++) {
     const struct lls_pol_slab_class *c = &s->classes[i];
-    uint32_t units = c->per_slab * c->block_units;
-    usable = units < usable ? units : usable;
-  }
-  for (uint32_t i = 0; i < s->n_classes; i++) {
-    const struct lls_pol_slab_class *c = &s->classes[i];
-    int64_t full = (int64_t)slabs_for(c, c->n_held);
-    int64_t hole = (full * c->per_slab - c->n_held) * c->block_units;
-    slabs -= full + (c->per_slab > 1);
+    uint32_t held = are_held ? c->n_held : 0;
+    int64_t full = (int64_t)slabs_for(c, held);
+    int64_t hole = (full * c->per_slab - held) * lls_pol_slabs_units(s, i);
+    slabs -= full;
+    lossy += c->per_slab > 1;
     holes += hole < usable ? hole : usable;
   }
-  int64_t units = slabs * usable + holes;
+  if (s->spare > 0)
+    slabs -= lossy > 0 ? lossy - 1 : 0;
+  else
+    slabs -= lossy;
+  int64_t units = slabs * usable + (s->spare > 0 ? 0 : holes);
   return units > 0 ? (uint32_t)units : 0;
+}
+
+uint32_t lls_pol_slabs_available(const struct lls_pol_slabs *s)
+{
+  return units_left(s, true);
+}
+
+uint32_t lls_pol_slabs_usable(const struct lls_pol_slabs *s)
+{
+  return units_left(s, false);
+}
+
+void lls_pol_slabs_pin(struct lls_pol_slabs *s, uint32_t unit)
+{
+  uint32_t *pins = &s->pins[unit / s->slab_units];
+  slabs_set(s, pins, *pins + 1);
+}
+
+void lls_pol_slabs_unpin(struct lls_pol_slabs *s, uint32_t unit)
+{
+  uint32_t *pins = &s->pins[unit / s->slab_units];
+  LLS_POL_CHECK(*pins > 0);
+  slabs_set(s, pins, *pins - 1);
 }
 
 /* ---- an import -------------------------------------------------------------------- */
@@ -482,6 +523,7 @@ void lls_pol_slabs_pass(struct lls_pol_slabs *s, struct lls_pol_state_walk *w)
     lls_pol_state_pass(w, &s->classes[i].n_held, sizeof s->classes[i].n_held);
   }
   lls_pol_state_pass(w, s->slabs, s->n_slabs * sizeof *s->slabs);
+  lls_pol_state_pass(w, s->pins, s->n_slabs * sizeof *s->pins);
   lls_pol_state_pass(w, s->holders, blocks * sizeof *s->holders);
   lls_pol_state_pass(w, s->next, blocks * sizeof *s->next);
   lls_pol_state_pass(w, s->lists, s->n_lists * sizeof *s->lists);

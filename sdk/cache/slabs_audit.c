@@ -65,7 +65,8 @@ static bool audit_slab(struct lls_pol_slabs *s, struct lls_pol_report *a, uint32
   }
   lls_pol_report_say(a, "slab %" PRIu32 ": class %" PRIu32 ", held %" PRIu32, x,
                      slab->kind, held);
-  lls_pol_report_say(a, ", from %" PRIu32 " fresh, free", slab->n_fresh);
+  lls_pol_report_say(a, ", pinned %" PRIu32 ", from %" PRIu32 " fresh, free", s->pins[x],
+                     slab->n_fresh);
   uint32_t stacked = audit_stack(s, a, x);
   lls_pol_report_end_line(a);
   lls_pol_report_check(a, used > 0 && used == slab->n_used && held == slab->n_held,

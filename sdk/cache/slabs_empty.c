@@ -16,14 +16,15 @@ static uint32_t victim_of(const struct lls_pol_slabs *s, uint32_t kind, uint32_t
                                : LLS_POL_NIL;
 }
 
-/* Returns the slab of the class with fewest holders, then with fewest blocks. */
+/* Returns the slab of the class with fewest holders, then with fewest blocks, of those
+ * whose blocks may move; LLS_POL_NIL if there is none. */
 static uint32_t emptiest(const struct lls_pol_slabs *s, uint32_t kind)
 {
   uint32_t best = LLS_POL_NIL;
   for (uint32_t x = 0; x < s->n_slabs; x++) {
     const struct lls_pol_slab *slab = &s->slabs[x];
     const struct lls_pol_slab *least = best != LLS_POL_NIL ? &s->slabs[best] : NULL;
-    if (slab->kind == kind &&
+    if (slab->kind == kind && s->pins[x] == 0 &&
         (least == NULL || slab->n_held < least->n_held ||
          (slab->n_held == least->n_held && slab->n_used < least->n_used)))
       best = x;
@@ -35,11 +36,12 @@ static uint32_t emptiest(const struct lls_pol_slabs *s, uint32_t kind)
 static bool has_spare(const struct lls_pol_slabs *s, uint32_t kind)
 {
   const struct lls_pol_slab_class *c = &s->classes[kind];
-  if (c->n_slabs == 0)
+  uint32_t least = c->n_slabs > 0 ? emptiest(s, kind) : LLS_POL_NIL;
+  if (least == LLS_POL_NIL)
     return false;
   return s->owner.moved != NULL
              ? (uint64_t)c->n_slabs * c->per_slab - c->n_held >= c->per_slab
-             : s->slabs[emptiest(s, kind)].n_held == 0;
+             : s->slabs[least].n_held == 0;
 }
 
 /* Returns the class that gives room: the one whose victim was kept longest; its own

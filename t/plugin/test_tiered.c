@@ -44,6 +44,8 @@ static void open_with(struct bed *bed, uint32_t int8)
 {
   struct bed_options o = defaults;
   o.int8 = int8;
+  if (int8 == LLS_INT8_SWAPPED)
+    o.host_units = 600; /* many slabs, of which no end is lost */
   assert_int_equal(bed_open(bed, &o), 0);
 }
 
@@ -200,7 +202,7 @@ static void test_ends_on_its_way(void **state)
   bed.cost.context = &bed;
   bed.cost.transfer_ns = slow_link;
   bed.cost.statistics = steps_of;
-  uint32_t all = free_units(&bed);
+  uint32_t all = free_units(&bed), on_host = host_free(&bed);
   struct lls_live *r = cached(&bed, 200);
   uint64_t transfer;
   bed.c->begin(bed.cache_self);
@@ -211,7 +213,7 @@ static void test_ends_on_its_way(void **state)
   bed_cancel(&bed, r);
   assert_int_equal(bed_audit(&bed), 0);
   assert_int_equal(free_units(&bed), all);
-  assert_int_equal(host_free(&bed), 60);
+  assert_int_equal(host_free(&bed), on_host);
   empty_step(&bed);
   bed_close(&bed);
 }

@@ -153,7 +153,8 @@ static void test_what_is_kept_goes_when_memory_is_needed(void **state)
       assert_true(left <= known && (left == known || !unused));
       known = left;
     }
-    assert_int_equal(known, 0);
+    /* the spare slab may have kept blocks: nobody needs it */
+    assert_true(known <= (int8 == LLS_INT8_ALL ? 2 * BLOCK : 0));
     check_memory(&bed, large);
     bed_cancel(&bed, b);
     bed_cancel(&bed, large);

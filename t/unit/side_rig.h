@@ -42,7 +42,7 @@ struct rig {
   uint32_t owner[LLS_POL_TIERS][UNITS]; /* first unit of the block there */
   struct dice dice;
   uint64_t ids;
-  uint32_t hits, swaps, moves, evicted; /* that there were any */
+  uint32_t hits, swaps, moves, evicted, made_small; /* that there were any */
 };
 
 static inline void rig_count(void *context, const char *event, double n)
@@ -64,13 +64,15 @@ static inline char *rig_audit(struct rig *r)
 static inline struct lls_pol_side *rig_side(struct rig *r)
 {
   struct lls_pol_side *side = calloc(1, sizeof *side);
+  side->converts = true;
   assert_int_equal(lls_pol_side_create(side, &r->host, &r->geometry), 0);
   side->shares = true;
   return side;
 }
 
+/* full: the forms of full blocks on the device and on the host. */
 static inline void rig_make(struct rig *r, const struct lls_group *groups, uint32_t n,
-                            uint32_t host_units, uint64_t seed)
+                            uint32_t host_units, const uint32_t full[2], uint64_t seed)
 {
   *r = (struct rig){.dice = {seed}};
   for (uint32_t i = 0; i < n; i++)
@@ -91,7 +93,9 @@ static inline void rig_make(struct rig *r, const struct lls_group *groups, uint3
                                             .block_tokens = TOKENS,
                                             .unit_bytes = 4096,
                                             .device_units = dice(&r->dice, 90, UNITS),
-                                            .host_units = host_units};
+                                            .host_units = host_units,
+                                            .device_form = full[0],
+                                            .host_form = full[1]};
   memset(r->owner, 0xff, sizeof r->owner);
   r->side = rig_side(r);
 }
@@ -135,15 +139,16 @@ static inline void rig_release(struct rig *r, struct rig_request *q, bool keep)
 
 /* ---- memory --------------------------------------------------------------------- */
 
-static inline uint32_t rig_units(const struct rig *r, uint32_t group)
+static inline uint32_t rig_units(const struct rig *r, uint32_t group, uint32_t form)
 {
-  return r->groups[group]->forms[0].block_units;
+  return lls_group_form_of(r->groups[group], form)->block_units;
 }
 
 /* The block's units are its own from now on. */
-static inline void rig_own(struct rig *r, uint32_t tier, uint32_t group, uint32_t unit)
+static inline void rig_own(struct rig *r, uint32_t tier, uint32_t group, uint32_t form,
+                           uint32_t unit)
 {
-  uint32_t end = unit + rig_units(r, group);
+  uint32_t end = unit + rig_units(r, group, form);
   assert_true(end <= (tier ? r->geometry.host_units : r->geometry.device_units));
   for (uint32_t u = unit; u < end; u++)
     r->owner[tier][u] = unit;
@@ -151,9 +156,9 @@ static inline void rig_own(struct rig *r, uint32_t tier, uint32_t group, uint32_
 
 /* No other block has written into it since. */
 static inline void rig_check_own(const struct rig *r, uint32_t tier, uint32_t group,
-                                 uint32_t unit)
+                                 uint32_t form, uint32_t unit)
 {
-  for (uint32_t u = unit; u < unit + rig_units(r, group); u++)
+  for (uint32_t u = unit; u < unit + rig_units(r, group, form); u++)
     assert_int_equal(r->owner[tier][u], unit);
 }
 
@@ -163,7 +168,10 @@ static inline void rig_copy(struct rig *r)
   size_t n = lls_pol_face_copies(r->side, &copies);
   for (size_t i = 0; i < n; i++) {
     const struct lls_copy *c = &copies[i];
-    rig_own(r, c->target_tier, c->group, c->target);
+    if (c->source_form != c->target_form) /* others may move before they are written */
+      rig_check_own(r, c->source_tier, c->group, c->source_form, c->source);
+    rig_own(r, c->target_tier, c->group, c->target_form, c->target);
+    r->made_small += c->source_form != c->target_form;
     for (uint32_t slot = 0; slot < c->n_slots; slot++)
       r->memory[c->target_tier][c->target][slot] =
           r->memory[c->source_tier][c->source][slot];
@@ -186,10 +194,11 @@ static inline void rig_compute(struct rig *r, struct rig_request *q, uint32_t ca
       assert_true(e->first_token == p / TOKENS * TOKENS && e->count == TOKENS);
       struct rig_slot *slot = &r->memory[LLS_TIER_DEVICE][e->block][p % TOKENS];
       if (p >= cached) {
-        rig_own(r, LLS_TIER_DEVICE, group, e->block);
+        assert_int_equal(e->form, LLS_FORM_NONE); /* only whole blocks become small */
+        rig_own(r, LLS_TIER_DEVICE, group, e->form, e->block);
         *slot = (struct rig_slot){q->contents[p], group};
       }
-      rig_check_own(r, LLS_TIER_DEVICE, group, e->block);
+      rig_check_own(r, LLS_TIER_DEVICE, group, e->form, e->block);
       assert_true(slot->contents == q->contents[p] && slot->group == group);
     }
   }

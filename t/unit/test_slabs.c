@@ -27,7 +27,7 @@ static void take_some(struct rig *r, struct dice *d, uint32_t most)
   for (uint32_t kind = 0; kind < r->s.n_classes; kind++) {
     uint32_t bound = r->s.classes[kind].per_slab > 1 ? most : 2;
     blocks[kind] = dice(d, 0, bound);
-    units += blocks[kind] * r->s.classes[kind].block_units;
+    units += blocks[kind] * lls_pol_slabs_units(&r->s, kind);
   }
   bool fits = lls_pol_slabs_fits(&r->s, blocks);
   if (units <= lls_pol_slabs_available(&r->s))

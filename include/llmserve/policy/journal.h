@@ -21,6 +21,9 @@ extern "C" {
 
 #define LLS_POL_NIL UINT32_MAX /* no index */
 
+/* A word that may have been declared as something else, such as two short numbers. */
+typedef uint32_t lls_pol_word __attribute__((may_alias));
+
 struct lls_pol_change {
   uint32_t *where;
   uint32_t old;
@@ -47,7 +50,7 @@ static inline int lls_pol_journal_rollback(struct lls_pol_journal *j, uint32_t t
     return -EINVAL;
   while (j->n > to) {
     const struct lls_pol_change *c = &j->changes[--j->n];
-    *c->where = c->old;
+    *(lls_pol_word *)c->where = c->old;
   }
   return 0;
 }
@@ -75,9 +78,9 @@ static inline void lls_pol_journal_set(struct lls_pol_journal *j, uint32_t *wher
   if (j->open) {
     struct lls_pol_change *c = &j->changes[j->n++];
     c->where = where;
-    c->old = *where;
+    c->old = *(const lls_pol_word *)where;
   }
-  *where = value;
+  *(lls_pol_word *)where = value;
 }
 
 /* Makes a stack of 0..n - 1, linked by index. */

@@ -6,7 +6,7 @@
  * A sequence that holds a block has a *row*, with room in each group for a full context,
  * so that a list lies in one piece and never moves. Rows are reused last in, first out;
  * untouched room costs address space only. An entry is at the index of its block, so a
- * transaction changes no more of it than its unit.
+ * transaction changes no more of it than its unit and its form.
  *
  * All functions run on the [step] thread, init and destroy on [main]. Units are those of
  * the tier that the sequence is in.
@@ -31,12 +31,15 @@ struct lls_pol_sequence { /* one for each slot */
   uint32_t where;    /* enum lls_pol_where */
   uint32_t row;      /* LLS_POL_NIL while it holds no block */
   uint32_t cached;   /* tokens computed */
+  uint32_t moving;   /* 0 or 1: its blocks go elsewhere one by one, so its lists may have
+                      * fewer than it has tokens */
 };
 
 struct lls_pol_list { /* a sequence's blocks of one group */
   uint32_t gone;      /* leading blocks that were given back */
   uint32_t past;      /* end of the list */
   uint32_t known;     /* leading blocks that were put into the tree */
+  uint32_t small; /* blocks in the form that full blocks have, if they have their own */
   /* while the sequence comes back from the host: blocks before this one are on the
    * device already; else 0 */
   uint32_t back;
@@ -96,9 +99,10 @@ static inline uint32_t lls_pol_rows_held(const struct lls_pol_rows *r,
   return list->past - list->gone;
 }
 
-/* Makes the i-th block of the group's list the one that begins at `unit`. */
+/* Makes the i-th block of the group's list the one that begins at `unit`, in that form
+ * (LLS_FORM_NONE: the group's first). */
 void lls_pol_rows_put(struct lls_pol_rows *, const struct lls_pol_sequence *,
-                      uint32_t group, uint32_t i, uint32_t unit);
+                      uint32_t group, uint32_t i, uint32_t unit, uint32_t form);
 /* The first of the blocks that begin block_units units apart from unit `first` on is now
  * at to[0], and so on (slabs.h), all on the device. */
 void lls_pol_rows_moved(struct lls_pol_rows *, uint32_t first, uint32_t block_units,

@@ -25,15 +25,33 @@ extern "C" {
 
 #define LLS_POL_TIERS 2 /* device, host */
 
+struct lls_pol_side_form { /* the form that a group's full blocks have in a tier */
+  uint32_t form;
+  uint32_t units; /* of such a block, as lls_pol_slabs_units counts them */
+  uint32_t kind;  /* class of such blocks in the tier's slabs */
+};
+
 /* A manager's state begins with this. */
 struct lls_pol_side {
   const struct lls_host *host;
   bool shares; /* what is computed is put into the tree, and looked for there */
   /* set before create: a sequence keeps blocks that no step reads any more */
   bool keeps_all;
+  /* set before create: full blocks get the forms that the geometry names */
+  bool converts;
+  /* set before create: more sequences, after the requests' own, for the manager */
+  uint32_t more_slots;
+  /* optional, set before create: the manager's own part of a state */
+  int (*pass)(void *manager, struct lls_pol_state_walk *);
   uint32_t block_tokens, n_groups, n_tiers;
-  uint32_t kinds[LLS_POL_MAX_GROUPS]; /* class of a group's blocks, in all tiers */
-  uint32_t units[LLS_POL_MAX_GROUPS]; /* of a group's block */
+  /* by tier and group, of a block as steps compute it: its class, its units as
+   * lls_pol_slabs_units counts them */
+  uint32_t kinds[LLS_POL_TIERS][LLS_POL_MAX_GROUPS];
+  uint32_t units[LLS_POL_TIERS][LLS_POL_MAX_GROUPS];
+  /* Form that full blocks have: with converts that of the geometry, else the same. A
+   * block that gets no room in it stays as it is: its form follows from its slab's class.
+   */
+  struct lls_pol_side_form full[LLS_POL_TIERS][LLS_POL_MAX_GROUPS];
 
   struct lls_pol_journal journal; /* of the open transaction */
   struct lls_pol_slabs slabs[LLS_POL_TIERS];
@@ -41,8 +59,9 @@ struct lls_pol_side {
   struct lls_pol_rows rows;
   uint32_t *marks; /* (blocks of a tier) for audits */
 
-  struct lls_copy *copies; /* (max_copies) of this step */
-  uint32_t n_copies, max_copies;
+  struct lls_copy *copies;  /* (max_copies) of this step */
+  struct lls_copy *pending; /* (max_copies) copies that come first in the next step */
+  uint32_t n_copies, n_pending, max_copies;
   uint32_t available_at_begin;
 };
 
@@ -56,8 +75,13 @@ void lls_pol_side_make_empty(struct lls_pol_side *);
 /* New units that the sequence takes while it grows by `tokens`. */
 uint32_t lls_pol_side_need(const struct lls_pol_side *, const struct lls_pol_sequence *,
                            const struct lls_request *, uint32_t tokens);
-/* Units that the sequence holds. */
+/* Units that the sequence holds, and that its blocks would take in a tier. */
 uint32_t lls_pol_side_units(const struct lls_pol_side *, const struct lls_pol_sequence *);
+uint32_t lls_pol_side_units_in(const struct lls_pol_side *,
+                               const struct lls_pol_sequence *, uint32_t tier);
+/* Adds the blocks [gone, past) of every list to `blocks`, by their classes in a tier. */
+void lls_pol_side_count(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                        uint32_t tier, uint32_t past, uint32_t *blocks);
 /* Units that other sequences hold too, and the cached tokens of group 0 in them. */
 void lls_pol_side_shared(const struct lls_pol_side *, const struct lls_pol_sequence *,
                          uint32_t *units, uint32_t *tokens);
@@ -72,6 +96,22 @@ uint32_t lls_pol_side_prefix(struct lls_pol_side *, struct lls_pol_sequence *,
                              const struct lls_request *, bool take);
 /* Gives all blocks back; -ENOBUFS: the journal is full. */
 int lls_pol_side_drop(struct lls_pol_side *, struct lls_pol_sequence *);
+/* Gives back the blocks that have room but no token. */
+int lls_pol_side_trim(struct lls_pol_side *, struct lls_pol_sequence *);
+/* Takes a block of a tier for the i-th of a list, in the form that it has there. Returns
+ * LLS_POL_NIL if there is none; blocks already taken stay so until a rollback. */
+uint32_t lls_pol_side_take(struct lls_pol_side *, const struct lls_pol_sequence *,
+                           uint32_t tier, uint32_t group, uint32_t i);
+/* Takes blocks for [past, end) of a sequence's list, in the tier that it is in. */
+bool lls_pol_side_grow(struct lls_pol_side *, struct lls_pol_sequence *, uint32_t group,
+                       uint32_t end);
+/* Gives back the blocks [begin, past) of a sequence's list. */
+void lls_pol_side_shrink(struct lls_pol_side *, struct lls_pol_sequence *, uint32_t group,
+                         uint32_t begin);
+/* Can that many copies be listed? They are of the open transaction, or, outside of one,
+ * come first in the next. */
+bool lls_pol_side_can_copy(const struct lls_pol_side *, uint64_t copies);
+void lls_pol_side_copy(struct lls_pol_side *, const struct lls_copy *);
 /* -ENOSPC where the host has no room. */
 int lls_pol_side_swap_out(struct lls_pol_side *, struct lls_pol_sequence *);
 /* Takes note that `cached` tokens are computed: full blocks become known, and blocks that

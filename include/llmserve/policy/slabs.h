@@ -4,8 +4,8 @@
  *
  * A *block* is some consecutive units; a *class* is all blocks of one size. The tier is
  * cut into *slabs* of equal size, each of which is free or has blocks of one class. With
- * one class a slab is a block, and the allocator is a stack. With several, a slab is as
- * large as the largest block, or a small multiple of that.
+ * one class a slab is a block, and the allocator is a stack. With several, a slab is that
+ * small multiple of the largest block with which the least is lost.
  *
  * A block is free, held by at least one holder, or *kept*: taken, but with no holder. A
  * kept block counts as free memory, since its owner gives it up when asked.
@@ -81,6 +81,9 @@ struct lls_pol_slabs {
   struct lls_pol_journal *journal;
   struct lls_pol_slabs_owner owner;
   uint32_t most_moved; /* units that a step moves, apart from the last verb's */
+  /* slabs that fits leaves alone, and available and usable do not count: for an owner
+   * that takes a block of one class before it frees one of another. Set after init. */
+  uint32_t spare;
   uint32_t slab_units, n_slabs, n_classes;
   uint32_t blocks_per_slab; /* blocks of the smallest class in a slab */
   struct lls_pol_slab_class classes[LLS_POL_MAX_CLASSES];
@@ -91,6 +94,7 @@ struct lls_pol_slabs {
   uint32_t *lists;            /* slabs by class and free blocks */
   uint32_t *words;            /* a bit for each list that is not empty */
   uint32_t *marks;            /* (n_slabs) for audits */
+  uint32_t *pins;             /* (n_slabs) blocks that must stay where they are */
   uint32_t *to;               /* (blocks_per_slab) where blocks of a slab have moved */
   uint32_t n_lists, n_words;
 
@@ -150,9 +154,18 @@ bool lls_pol_slabs_fits(const struct lls_pol_slabs *, const uint32_t *blocks);
 bool lls_pol_slabs_fits_alone(const struct lls_pol_slabs *, const uint32_t *blocks);
 /* Return the units in whole slabs; and of these, the units without a holder, minus
  * those that cutting slabs may waste: one slab for each class with several blocks per
- * slab. If blocks can be moved, any set of blocks with that many units fits. */
+ * slab. If blocks can be moved, any set of blocks with that many units fits, where a
+ * block counts as `units` of its class: its part of a slab, with what the slab's end
+ * wastes. `usable`: the units that are available if nothing is held. */
 uint32_t lls_pol_slabs_total(const struct lls_pol_slabs *);
 uint32_t lls_pol_slabs_available(const struct lls_pol_slabs *);
+uint32_t lls_pol_slabs_usable(const struct lls_pol_slabs *);
+uint32_t lls_pol_slabs_units(const struct lls_pol_slabs *, uint32_t kind);
+
+/* A held block must not be moved until it is unpinned as often: a copy beside the steps
+ * reads or writes it. Take may then find no block though one would fit. */
+void lls_pol_slabs_pin(struct lls_pol_slabs *, uint32_t unit);
+void lls_pol_slabs_unpin(struct lls_pol_slabs *, uint32_t unit);
 
 /* For an import into an empty tier: gives a block its holder, if the unit begins a
  * block of the class in a slab that is free or of that class. Call settle afterwards,

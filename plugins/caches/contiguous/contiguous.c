@@ -91,7 +91,8 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   uint32_t held = contiguous_region(m, s).blocks, blocks = blocks_of(m, length);
   if (blocks > held && blocks <= m->side.rows.row_blocks)
     blocks = blocks_for(m, r, length);
-  out->new_units = blocks > held ? m->side.units[0] * (blocks - held) : 0;
+  out->new_units =
+      blocks > held ? m->side.units[LLS_TIER_DEVICE][0] * (blocks - held) : 0;
   out->restore_units = 0;
   return 0;
 }

@@ -16,8 +16,9 @@ struct region contiguous_region(const struct contiguous *m,
   uint32_t blocks = lls_pol_rows_held(&m->side.rows, s, 0);
   if (blocks == 0)
     return (struct region){0, 0};
-  return (struct region){
-      lls_pol_rows_entries(&m->side.rows, s, 0)->block / m->side.units[0], blocks};
+  return (struct region){lls_pol_rows_entries(&m->side.rows, s, 0)->block /
+                             m->side.units[LLS_TIER_DEVICE][0],
+                         blocks};
 }
 
 /* ---- gaps ----------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ static bool can_grow_in_place(const struct contiguous *m, struct region own,
 static void copy_blocks(struct contiguous *m, uint32_t from, uint32_t to, uint32_t cached)
 {
   struct lls_pol_side *side = &m->side;
-  uint32_t n = blocks_of(m, cached), units = side->units[0];
+  uint32_t n = blocks_of(m, cached), units = side->units[LLS_TIER_DEVICE][0];
   for (uint32_t i = 0; i < n; i++) {
     uint32_t at = to < from ? i : n - 1 - i;
     side->copies[side->n_copies + i] = (struct lls_copy){
@@ -85,8 +86,8 @@ static void give_back(struct contiguous *m, struct region own)
 {
   struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
   for (uint32_t i = own.base + own.blocks; i-- > own.base;)
-    if (lls_pol_slabs_let_go(pool, i * m->side.units[0]))
-      lls_pol_slabs_free(pool, i * m->side.units[0]);
+    if (lls_pol_slabs_let_go(pool, i * m->side.units[LLS_TIER_DEVICE][0]))
+      lls_pol_slabs_free(pool, i * m->side.units[LLS_TIER_DEVICE][0]);
 }
 
 /* Takes blocks [from, until) of a region that begins at `base`. */
@@ -96,7 +97,8 @@ static void take(struct contiguous *m, const struct lls_pol_sequence *s, uint32_
   struct lls_pol_side *side = &m->side;
   for (uint32_t i = from; i < until; i++)
     lls_pol_rows_put(&side->rows, s, 0, i,
-                     lls_pol_slabs_take_slab(&side->slabs[LLS_TIER_DEVICE], base + i));
+                     lls_pol_slabs_take_slab(&side->slabs[LLS_TIER_DEVICE], base + i),
+                     LLS_FORM_NONE);
   lls_pol_journal_set(&side->journal, &lls_pol_rows_list(&side->rows, s, 0)->past, until);
 }
 
@@ -131,8 +133,9 @@ static void audit_region(struct contiguous *m, struct lls_pol_report *a, uint32_
   struct region own = contiguous_region(m, s);
   const struct lls_block_entry *entries = lls_pol_rows_entries(&m->side.rows, s, 0);
   for (uint32_t i = 0; i < own.blocks; i++)
-    lls_pol_report_check(a, entries[i].block == (own.base + i) * m->side.units[0],
-                         "a region in pieces", slot);
+    lls_pol_report_check(
+        a, entries[i].block == (own.base + i) * m->side.units[LLS_TIER_DEVICE][0],
+        "a region in pieces", slot);
   lls_pol_report_say(a, "request %" PRIu64 " at %" PRIu32 ", %" PRIu32 " blocks",
                      s->request, own.base, own.blocks);
   lls_pol_report_end_line(a);

@@ -13,68 +13,156 @@
 
 #define STEPS 32 /* the mean of their times estimates the next step's */
 
-bool tiered_copies_have_room(const struct tiered *m, uint32_t blocks)
+/* Changes in the journal for a block that is given back. */
+#define CHANGES_PER_BLOCK 48
+
+static void set(struct tiered *m, uint32_t *where, uint32_t value)
 {
-  return m->now.n + (uint64_t)blocks <= m->now.max;
+  lls_pol_journal_set(&m->side.journal, where, value);
 }
 
-static uint32_t used_slots(const struct tiered *m, const struct sequence *s, uint32_t i)
+static struct lls_pol_list *list_of(const struct tiered *m,
+                                    const struct lls_pol_sequence *s, uint32_t group)
 {
-  return lls_pol_min(m->block_tokens, s->cached - i * m->block_tokens);
+  return lls_pol_rows_list(&m->side.rows, s, group);
 }
 
-void tiered_copy_blocks(struct tiered *m, const struct sequence *s, uint32_t to_row,
-                        bool to_host, uint32_t begin, uint32_t end, uint32_t transfer)
+/* ---- pins ------------------------------------------------------------- */
+
+typedef void pin_or_unpin(struct lls_pol_slabs *, uint32_t unit);
+
+static void pin_blocks(struct tiered *m, const struct lls_pol_sequence *s, uint32_t group,
+                       uint32_t begin, uint32_t end, pin_or_unpin *pin)
 {
-  const struct lls_block_entry *from = list_of(m, s->row), *to = list_of(m, to_row);
-  uint32_t n = m->now.n;
-  LLS_POL_CHECK(end <= s->held && tiered_copies_have_room(m, end - begin));
+  const struct lls_block_entry *entries = lls_pol_rows_entries(&m->side.rows, s, group);
   for (uint32_t i = begin; i < end; i++)
-    m->now.copies[n++] = (struct lls_copy){
-        .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
-        .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
-        .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
-        .source_form = i < int8_blocks(m, s, !to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
-        .target_form = i < int8_blocks(m, s, to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
-        .n_slots = (uint16_t)used_slots(m, s, i),
-        .source = from[i].block,
-        .target = to[i].block,
-        .transfer = transfer,
-    };
-  set(m, &m->now.n, n);
+    pin(&m->side.slabs[LLS_TIER_DEVICE], entries[i].block);
 }
 
-int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
+/* All blocks on the device of a transfer of s. */
+static void pin_transfer(struct tiered *m, const struct lls_pol_sequence *s,
+                         pin_or_unpin *pin)
 {
-  uint32_t n = blocks_of(m, s->cached);
-  if (s->transfer != 0)
-    return -EBUSY;
-  if (s->place != (to_host ? ON_DEVICE : ON_HOST) || n == 0)
-    return -EINVAL;
-  if (slabs_for(m, s, to_host, n) > free_slabs_of(m, to_host) || m->n_rows_free == 0 ||
-      !tiered_can_note(m, s->held - s->gone))
+  const struct lls_pol_sequence *here =
+      s->where == LLS_POL_ON_DEVICE ? s : target_of(m, s);
+  for (uint32_t group = 0; group < m->side.n_groups; group++) {
+    const struct lls_pol_list *list = list_of(m, here, group);
+    pin_blocks(m, here, group, list->gone, list->past, pin);
+  }
+}
+
+/* ---- start and end ------------------------------------------------------------- */
+
+/* Takes the blocks that the sequence goes to. */
+static int take_target(struct tiered *m, struct lls_pol_sequence *s, uint32_t tier)
+{
+  struct lls_pol_side *side = &m->side;
+  struct lls_pol_sequence *to = target_of(m, s);
+  uint32_t blocks[LLS_POL_MAX_CLASSES] = {0};
+  uint32_t past = (s->cached + side->block_tokens - 1) / side->block_tokens;
+  lls_pol_side_count(side, s, tier, past, blocks);
+  if (!lls_pol_slabs_fits(&side->slabs[tier], blocks) || side->rows.n_free == 0 ||
+      !lls_pol_journal_has_room(&side->journal, CHANGES_PER_BLOCK) ||
+      lls_pol_side_trim(side, s) < 0)
     return -ENOSPC;
-  tiered_free_list(m, s, s->row, !to_host, n, s->held);
-  set(m, &s->held, n);
-  set(m, &s->to_row, tiered_take_row(m));
-  tiered_take_list(m, s, s->to_row, to_host, s->gone, n);
-  set(m, &s->left, n);
-  set(m, &s->listed, n);
-  if (++m->last_transfer == 0)
-    m->last_transfer = 1;
-  set(m, &s->transfer, m->last_transfer);
-  LLS_POL_CHECK(m->n_moving < m->n_slots);
-  set(m, &m->moving[m->n_moving], (uint32_t)(s - m->sequences));
-  set(m, &m->n_moving, m->n_moving + 1);
-  tiered_touch(m, s);
+  lls_pol_slabs_verb(&side->slabs[tier]);
+  lls_pol_rows_begin(&side->rows, to);
+  set(m, &to->where, tier == LLS_TIER_HOST ? LLS_POL_ON_HOST : LLS_POL_ON_DEVICE);
+  set(m, &to->cached, s->cached);
+  for (uint32_t group = 0; group < side->n_groups; group++) {
+    set(m, &list_of(m, to, group)->gone, list_of(m, s, group)->gone);
+    set(m, &list_of(m, to, group)->past, list_of(m, s, group)->gone);
+    if (!lls_pol_side_grow(side, to, group, past))
+      return -ENOSPC;
+  }
   return 0;
 }
+
+int tiered_start(struct tiered *m, struct lls_pol_sequence *s, bool to_host)
+{
+  uint32_t mark = m->side.journal.n, slot = slot_of(m, s);
+  struct transfer *t = &m->transfers[slot];
+  if (s->moving)
+    return -EBUSY;
+  if (s->where != (to_host ? LLS_POL_ON_DEVICE : LLS_POL_ON_HOST) || s->cached == 0)
+    return -EINVAL;
+  int rc = take_target(m, s, to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE);
+  uint64_t blocks = (uint64_t)m->side.n_groups * m->side.rows.row_blocks;
+  if (rc == 0 && !lls_pol_journal_has_room(&m->side.journal, blocks + CHANGES_PER_BLOCK))
+    rc = -ENOSPC;
+  if (rc < 0) {
+    lls_pol_journal_rollback(&m->side.journal, mark);
+    return rc;
+  }
+  pin_transfer(m, s, lls_pol_slabs_pin);
+  for (uint32_t group = 0; group < m->side.n_groups; group++)
+    set(m, &t->listed[group], list_of(m, s, group)->past);
+  if (++m->last_transfer == 0)
+    m->last_transfer = 1;
+  set(m, &t->number, m->last_transfer);
+  set(m, &s->moving, 1);
+  set(m, &m->moving[m->n_moving], slot);
+  set(m, &m->n_moving, m->n_moving + 1);
+  return 0;
+}
+
+/* The sequence moves no more. */
+static void forget(struct tiered *m, struct lls_pol_sequence *s)
+{
+  uint32_t i = 0;
+  while (m->moving[i] != slot_of(m, s))
+    i++;
+  LLS_POL_CHECK(i < m->n_moving);
+  for (; i + 1 < m->n_moving; i++)
+    set(m, &m->moving[i], m->moving[i + 1]);
+  set(m, &m->n_moving, m->n_moving - 1);
+  set(m, &m->transfers[slot_of(m, s)].number, 0);
+  for (uint32_t group = 0; group < m->side.n_groups; group++)
+    set(m, &m->transfers[slot_of(m, s)].listed[group], 0);
+  set(m, &s->moving, 0);
+}
+
+int tiered_stop(struct tiered *m, struct lls_pol_sequence *s)
+{
+  uint64_t blocks = 0;
+  if (!s->moving)
+    return 0;
+  for (uint32_t group = 0; group < m->side.n_groups; group++)
+    blocks += lls_pol_rows_held(&m->side.rows, target_of(m, s), group);
+  if (!lls_pol_journal_has_room(&m->side.journal,
+                                CHANGES_PER_BLOCK * (3 * blocks + 2) + m->n_slots))
+    return -ENOBUFS;
+  pin_transfer(m, s, lls_pol_slabs_unpin);
+  forget(m, s);
+  return lls_pol_side_drop(&m->side, target_of(m, s));
+}
+
+/* The sequence has its target's place and blocks. */
+static void arrive(struct tiered *m, struct lls_pol_sequence *s)
+{
+  struct lls_pol_sequence *to = target_of(m, s);
+  const struct lls_host *host = m->side.host;
+  host->count(host->context, s->where == LLS_POL_ON_DEVICE ? "offloads" : "uploads", 1);
+  pin_transfer(m, s, lls_pol_slabs_unpin);
+  forget(m, s);
+  lls_pol_rows_end(&m->side.rows, s);
+  for (uint32_t group = 0; group < m->side.n_groups; group++) {
+    *list_of(m, s, group) = *list_of(m, to, group);
+    *list_of(m, to, group) = (struct lls_pol_list){0};
+  }
+  s->row = to->row;
+  s->where = to->where;
+  s->cached = to->cached;
+  *to = (struct lls_pol_sequence){.admitted = 1, .row = LLS_POL_NIL};
+}
+
+/* ---- copies ------------------------------------------------------------- */
 
 /* Returns the units that the link carries during a step; all if its speed is
  * unknown. */
 static uint64_t budget(const struct tiered *m)
 {
-  const struct lls_cost *cost = m->host->cost;
+  const struct lls_cost *cost = m->side.host->cost;
   struct lls_step_statistics steps = {.size = sizeof steps};
   int64_t thousand =
       cost->transfer_ns(cost->context, 1000 * m->unit_bytes, LLS_LINK_HOST);
@@ -85,57 +173,80 @@ static uint64_t budget(const struct tiered *m)
   return units < 1 ? 1 : (uint64_t)units;
 }
 
-/* Lists copies of a sequence's next blocks, the last block first; at least one if there
- * is any budget left. */
-static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
+/* Lists the copy of the i-th block. Returns the units that it fills. */
+static uint32_t list_block(struct tiered *m, const struct lls_pol_sequence *s,
+                           uint32_t group, uint32_t i)
 {
-  bool to_host = s->place == ON_DEVICE;
-  uint32_t end = s->left, begin = end;
-  while (*left > 0 && begin > s->gone && tiered_copies_have_room(m, end + 1 - begin)) {
-    begin--;
-    uint32_t units = m->units[begin < int8_blocks(m, s, to_host) ? NARROW : WIDE];
-    *left -= *left < units ? *left : units;
+  struct lls_pol_side *side = &m->side;
+  const struct lls_pol_sequence *to = target_of(m, s);
+  const struct lls_block_entry *source = lls_pol_rows_entries(&side->rows, s, group) + i;
+  const struct lls_block_entry *target = lls_pol_rows_entries(&side->rows, to, group) + i;
+  uint32_t tier = to->where == LLS_POL_ON_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE;
+  const struct lls_copy copy = {
+      .source_tier = (uint8_t)(LLS_TIER_HOST - tier),
+      .target_tier = (uint8_t)tier,
+      .order = LLS_COPY_ASYNC,
+      .group = (uint8_t)group,
+      .source_form = source->form,
+      .target_form = target->form,
+      .n_slots =
+          (uint16_t)lls_pol_min(side->block_tokens, s->cached - i * side->block_tokens),
+      .source = source->block,
+      .target = target->block,
+      .transfer = m->transfers[slot_of(m, s)].number,
+  };
+  lls_pol_side_copy(side, &copy);
+  return target->form == LLS_FORM_NONE ? side->units[tier][group]
+                                       : side->full[tier][group].units;
+}
+
+/* Lists copies of a sequence's next blocks, the last block first; at least one if there
+ * is any budget left. Blocks that it has still are copied again: the copies were listed
+ * by another generation. */
+static void list_some(struct tiered *m, const struct lls_pol_sequence *s, uint64_t *left)
+{
+  struct transfer *t = &m->transfers[slot_of(m, s)];
+  for (uint32_t group = m->side.n_groups; group-- > 0;) {
+    uint32_t gone = list_of(m, s, group)->gone, units;
+    t->listed[group] = list_of(m, s, group)->past;
+    for (; *left > 0 && t->listed[group] > gone && lls_pol_side_can_copy(&m->side, 1);
+         *left -= *left < units ? *left : units)
+      units = list_block(m, s, group, --t->listed[group]);
   }
-  tiered_copy_blocks(m, s, s->to_row, to_host, begin, end, s->transfer);
-  s->listed = begin;
 }
 
 void tiered_list_transfers(struct tiered *m)
 {
   uint64_t left = m->n_moving > 0 ? budget(m) : 0;
-  for (uint32_t place = ON_DEVICE; place <= ON_HOST; place++)
-    for (uint32_t i = 0; i < m->n_moving; i++)
-      if (m->sequences[m->moving[i]].place == place)
-        list_some(m, &m->sequences[m->moving[i]], &left);
+  for (uint32_t where = LLS_POL_ON_DEVICE; where <= LLS_POL_ON_HOST; where++)
+    for (uint32_t i = 0; i < m->n_moving; i++) {
+      const struct lls_pol_sequence *s = &m->side.rows.sequences[m->moving[i]];
+      if (s->where == where)
+        list_some(m, s, &left);
+    }
 }
 
-static void arrive(struct tiered *m, struct sequence *s)
+/* The copies listed so far have ended. */
+static void free_sources(struct tiered *m, struct lls_pol_sequence *s)
 {
-  uint32_t slot = (uint32_t)(s - m->sequences), i = 0;
-  while (m->moving[i] != slot)
-    i++;
-  LLS_POL_CHECK(i < m->n_moving && s->to_row != LLS_POL_NIL);
-  for (m->n_moving--; i < m->n_moving; i++)
-    m->moving[i] = m->moving[i + 1];
-  m->host->count(m->host->context, s->place == ON_DEVICE ? "offloads" : "uploads", 1);
-  tiered_free_row(m, s->row);
-  s->row = s->to_row;
-  s->place = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;
-  s->to_row = LLS_POL_NIL;
-  s->transfer = s->left = s->listed = s->indexed = 0;
+  const struct transfer *t = &m->transfers[slot_of(m, s)];
+  uint32_t left = 0;
+  for (uint32_t group = m->side.n_groups; group-- > 0;) {
+    const struct lls_pol_list *list = list_of(m, s, group);
+    if (s->where == LLS_POL_ON_DEVICE)
+      pin_blocks(m, s, group, t->listed[group], list->past, lls_pol_slabs_unpin);
+    lls_pol_side_shrink(&m->side, s, group, t->listed[group]);
+    left += list->past - list->gone;
+  }
+  if (left == 0)
+    arrive(m, s);
 }
 
 void tiered_transferred(struct tiered *m, uint32_t transfer)
 {
-  for (uint32_t i = 0; i < m->n_moving; i++) {
-    struct sequence *s = &m->sequences[m->moving[i]];
-    if (s->transfer != transfer)
-      continue;
-    LLS_POL_CHECK(s->gone <= s->listed && s->listed <= s->left && s->left <= s->held);
-    tiered_free_list(m, s, s->row, s->place == ON_HOST, s->listed, s->left);
-    s->left = s->listed;
-    if (s->left == s->gone)
-      arrive(m, s);
-    return;
-  }
+  for (uint32_t i = 0; i < m->n_moving; i++)
+    if (m->transfers[m->moving[i]].number == transfer) {
+      free_sources(m, &m->side.rows.sequences[m->moving[i]]);
+      return;
+    }
 }

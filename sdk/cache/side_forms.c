@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forms of blocks in side.h: which a tier's full blocks have, how many units a sequence
+ * takes with them, and the copies that change them. */
+#include "side_inside.h"
+
+#include <llmserve/policy/count.h>
+
+/* ---- counting --------------------------------------------------------------------- */
+
+static uint32_t full_of(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                        uint32_t group)
+{
+  const struct lls_pol_list *list = side_list(m, s, group);
+  uint32_t full = lls_pol_min(s->cached / m->block_tokens, list->past);
+  return full > list->gone ? full - list->gone : 0;
+}
+
+uint32_t lls_pol_side_units(const struct lls_pol_side *m,
+                            const struct lls_pol_sequence *s)
+{
+  uint32_t tier = side_tier(s), units = 0;
+  for (uint32_t group = 0; group < m->n_groups; group++) {
+    uint32_t small = side_list(m, s, group)->small;
+    units += m->full[tier][group].units * small;
+    units += m->units[tier][group] * (lls_pol_rows_held(&m->rows, s, group) - small);
+  }
+  return units;
+}
+
+uint32_t lls_pol_side_units_in(const struct lls_pol_side *m,
+                               const struct lls_pol_sequence *s, uint32_t tier)
+{
+  uint32_t units = 0;
+  for (uint32_t group = 0; group < m->n_groups; group++) {
+    uint32_t full = full_of(m, s, group);
+    units += m->full[tier][group].units * full;
+    units += m->units[tier][group] * (lls_pol_rows_held(&m->rows, s, group) - full);
+  }
+  return units;
+}
+
+void lls_pol_side_count(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                        uint32_t tier, uint32_t past, uint32_t *blocks)
+{
+  for (uint32_t group = 0; group < m->n_groups; group++) {
+    uint32_t gone = side_list(m, s, group)->gone, full = full_of(m, s, group);
+    blocks[m->full[tier][group].kind] += full;
+    blocks[m->kinds[tier][group]] += past - gone - full;
+  }
+}
+
+uint32_t side_count_small(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                          uint32_t group, uint32_t begin, uint32_t end)
+{
+  uint32_t n = 0, tier = side_tier(s);
+  if (side_list(m, s, group)->small == 0)
+    return 0;
+  for (uint32_t i = begin; i < end; i++)
+    n += side_is_small(m, tier, group, side_unit(m, s, group, i));
+  return n;
+}
+
+/* ---- copies ------------------------------------------------------------------------ */
+
+bool lls_pol_side_can_copy(const struct lls_pol_side *m, uint64_t copies)
+{
+  return (m->journal.open ? m->n_copies : m->n_pending) + copies <= m->max_copies &&
+         lls_pol_journal_has_room(&m->journal, copies);
+}
+
+void lls_pol_side_copy(struct lls_pol_side *m, const struct lls_copy *copy)
+{
+  LLS_POL_CHECK(lls_pol_side_can_copy(m, 1));
+  if (!m->journal.open) {
+    m->pending[m->n_pending++] = *copy;
+    return;
+  }
+  m->copies[m->n_copies] = *copy;
+  side_set(m, &m->n_copies, m->n_copies + 1);
+}
+
+/* ---- blocks ------------------------------------------------------------------------ */
+
+void side_put(struct lls_pol_side *m, const struct lls_pol_sequence *s, uint32_t tier,
+              uint32_t group, uint32_t i, uint32_t unit, uint32_t was)
+{
+  struct lls_pol_list *list = side_list(m, s, group);
+  uint32_t is = side_is_small(m, tier, group, unit);
+  if (is != was)
+    side_set(m, &list->small, list->small + is - was);
+  lls_pol_rows_put(&m->rows, s, group, i, unit, side_form(m, tier, group, unit));
+}
+
+uint32_t lls_pol_side_take(struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                           uint32_t tier, uint32_t group, uint32_t i)
+{
+  bool full = (uint64_t)(i + 1) * m->block_tokens <= s->cached;
+  if (!side_can_note(m, 1))
+    return LLS_POL_NIL;
+  return lls_pol_slabs_take(&m->slabs[tier],
+                            full ? m->full[tier][group].kind : m->kinds[tier][group]);
+}
+
+void side_make_small(struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                     uint32_t group, uint32_t i)
+{
+  struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
+  const struct lls_pol_side_form *full = &m->full[LLS_TIER_DEVICE][group];
+  if (!side_has_small(m, LLS_TIER_DEVICE, group) ||
+      side_is_small(m, LLS_TIER_DEVICE, group, side_unit(m, s, group, i)) ||
+      !lls_pol_side_can_copy(m, 1 + (uint64_t)slabs->blocks_per_slab))
+    return;
+  lls_pol_slabs_begin(slabs);
+  uint32_t to = lls_pol_slabs_take(slabs, full->kind);
+  if (to == LLS_POL_NIL)
+    return;
+  uint32_t from = side_unit(m, s, group, i); /* after the take, which may have moved it */
+  const struct lls_copy copy = {.order = LLS_COPY_BEFORE_STEP,
+                                .group = (uint8_t)group,
+                                .target_form = (uint8_t)full->form,
+                                .n_slots = (uint16_t)m->block_tokens,
+                                .source = from,
+                                .target = to};
+  lls_pol_side_copy(m, &copy);
+  side_put(m, s, LLS_TIER_DEVICE, group, i, to, 0);
+  lls_pol_tree_let_go(&m->tree, LLS_TIER_DEVICE, from);
+  lls_pol_count(m->host, "blocks_quantised", 1);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of side.h: the form of a block, and the copies of a step. Not
+ * installed. */
+#ifndef SIDE_INSIDE_H
+#define SIDE_INSIDE_H
+
+#include <llmserve/policy/side.h>
+
+/* Changes in the journal for a block that is taken, given back or copied. */
+#define SIDE_CHANGES 48
+
+static inline void side_set(struct lls_pol_side *m, uint32_t *where, uint32_t value)
+{
+  lls_pol_journal_set(&m->journal, where, value);
+}
+
+static inline bool side_can_note(const struct lls_pol_side *m, uint64_t blocks)
+{
+  return lls_pol_journal_has_room(&m->journal, SIDE_CHANGES * (blocks + 1));
+}
+
+static inline struct lls_pol_list *
+side_list(const struct lls_pol_side *m, const struct lls_pol_sequence *s, uint32_t group)
+{
+  return lls_pol_rows_list(&m->rows, s, group);
+}
+
+static inline uint32_t side_unit(const struct lls_pol_side *m,
+                                 const struct lls_pol_sequence *s, uint32_t group,
+                                 uint32_t i)
+{
+  return lls_pol_rows_entries(&m->rows, s, group)[i].block;
+}
+
+/* Do full blocks of the group have a form of their own in the tier? */
+static inline bool side_has_small(const struct lls_pol_side *m, uint32_t tier,
+                                  uint32_t group)
+{
+  return m->full[tier][group].kind != m->kinds[tier][group];
+}
+
+/* The form of a block: 1 if it is the one of full blocks. Follows from its slab. */
+static inline uint32_t side_is_small(const struct lls_pol_side *m, uint32_t tier,
+                                     uint32_t group, uint32_t unit)
+{
+  const struct lls_pol_slabs *slabs = &m->slabs[tier];
+  return side_has_small(m, tier, group) &&
+         slabs->slabs[unit / slabs->slab_units].kind == m->full[tier][group].kind;
+}
+
+static inline uint32_t side_form(const struct lls_pol_side *m, uint32_t tier,
+                                 uint32_t group, uint32_t unit)
+{
+  return side_is_small(m, tier, group, unit) ? m->full[tier][group].form : LLS_FORM_NONE;
+}
+
+/* The tier that a sequence is in; the device if in none. */
+static inline uint32_t side_tier(const struct lls_pol_sequence *s)
+{
+  return s->where == LLS_POL_ON_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE;
+}
+
+/* Makes the i-th block of a sequence's list the one at `unit` of a tier; `small` is
+ * counted where the list has a block there, whose form is `was`. */
+void side_put(struct lls_pol_side *, const struct lls_pol_sequence *, uint32_t tier,
+              uint32_t group, uint32_t i, uint32_t unit, uint32_t was);
+/* How many of the sequence's blocks [begin, end) have the form of full blocks. */
+uint32_t side_count_small(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                          uint32_t group, uint32_t begin, uint32_t end);
+/* Gives a block back that was full just now and takes a small one, if it can be had: the
+ * copy is of the next step. Not in a transaction. */
+void side_make_small(struct lls_pol_side *, const struct lls_pol_sequence *,
+                     uint32_t group, uint32_t i);
+
+#endif
