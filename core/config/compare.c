@@ -67,6 +67,17 @@ static int check_section(const struct lls_config *running,
   return 0;
 }
 
+/* Files may change while connections are open; the addresses' protocol may not. */
+static int check_tls(const struct lls_config *running, const struct lls_config *wanted,
+                     struct lls_error *err)
+{
+  bool has = running->tls.certificate[0] != '\0';
+  if (has == (wanted->tls.certificate[0] != '\0'))
+    return 0;
+  return lls_config_fail(wanted, err, -EPERM, "tls", "certificate",
+                         "turning TLS %s needs a restart", has ? "off" : "on");
+}
+
 int lls_config_check_reload(const struct lls_config *running,
                             const struct lls_config *wanted, struct lls_error *err)
 {
@@ -76,7 +87,7 @@ int lls_config_check_reload(const struct lls_config *running,
       if (rc < 0)
         return rc;
     }
-  return 0;
+  return check_tls(running, wanted, err);
 }
 
 /* ---- the policies ----------------------------------------------------------------- */

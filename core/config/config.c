@@ -47,7 +47,7 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
     lls_nearest_offer(&nearest, s->name);
   lls_loading_error(
       l, entry->line,
-      "unknown section [%s]: expected [server], [model], [engine], [cache], "
+      "unknown section [%s]: expected [server], [tls], [model], [engine], [cache], "
       "[plugins], [tenants], a tenant's, like [tenant.NAME], or a plugin's, like "
       "[scheduler.NAME]%s",
       entry->section, lls_nearest_clause(&nearest, "[]", clause));

@@ -52,6 +52,13 @@ enum lls_pooling_choice {
   LLS_CHOOSE_CLS
 };
 
+enum lls_tls_version { LLS_TLS_1_2, LLS_TLS_1_3 };
+
+struct lls_tls_section {                     /* [tls] */
+  const char *certificate, *key, *client_ca; /* files, or "" */
+  int64_t min_version;                       /* enum lls_tls_version */
+};
+
 struct lls_model_section {                    /* [model] */
   const char *path;                           /* folder with config.json, or .gguf file */
   int64_t load_format;                        /* enum lls_load_format */
@@ -127,6 +134,7 @@ struct lls_policy {
 
 struct lls_config {
   struct lls_server_config server;
+  struct lls_tls_section tls;
   struct lls_model_section model;
   struct lls_engine_config engine;
   struct lls_cache_config cache;

@@ -32,6 +32,41 @@ static void check_listen(struct lls_loading *l)
                       err.text);
 }
 
+/* Returns true if an address of [server] listen uses TLS; *insists, if one does without
+ * a certificate to use. */
+static bool listens_with_tls(const struct lls_config *c, bool *insists)
+{
+  const char *list = c->server.listen;
+  struct lls_listen_address address;
+  bool uses = false;
+  *insists = false;
+  while (lls_listen_next(&list, &address, NULL) > 0) {
+    uses |= lls_listen_uses_tls(&address, true);
+    *insists |= address.tls == LLS_LISTEN_TLS_ALWAYS;
+  }
+  return uses;
+}
+
+static void check_tls(struct lls_loading *l)
+{
+  const struct lls_tls_section *tls = &l->config->tls;
+  bool has = tls->certificate[0] != '\0', insists;
+  bool uses = listens_with_tls(l->config, &insists);
+  if (!has && insists)
+    lls_loading_error(l, lls_loading_line(l, "server", "listen"),
+                      "[server] listen: https:// needs a certificate: set [tls] "
+                      "certificate and key");
+  if (!has && (tls->key[0] != '\0' || tls->client_ca[0] != '\0'))
+    lls_loading_error(
+        l, lls_loading_line(l, "tls", tls->key[0] != '\0' ? "key" : "client_ca"),
+        "[tls] needs the key 'certificate': without it there is no TLS");
+  if (has && !uses)
+    lls_loading_error(l, lls_loading_line(l, "tls", "certificate"),
+                      "[tls] certificate: no address of [server] listen would speak TLS, "
+                      "which Unix sockets and http:// do not: add one, like "
+                      "0.0.0.0:8443, or remove the certificate");
+}
+
 /* Checks [server] replica: it is part of ids and headers, and in ids a '-' ends it. */
 static void check_replica(struct lls_loading *l)
 {
@@ -365,6 +400,7 @@ void lls_loading_check(struct lls_loading *l)
 {
   const struct lls_server_config *server = &l->config->server;
   check_listen(l);
+  check_tls(l);
   check_replica(l);
   check_origins(l);
   check_written(l, "state", server->state, true);

@@ -197,6 +197,27 @@ static const struct lls_param server_params[] = {
                     .flags = LLS_PARAM_RELOADABLE),
 };
 
+typedef struct lls_tls_section tls;
+static const struct lls_param tls_params[] = {
+    LLS_PARAM_PATH(tls, certificate, "",
+                   "file in PEM with the server's certificate and those above it: the "
+                   "addresses of [server] listen then speak TLS (https://), but for Unix "
+                   "sockets and those that begin with http://; a reload reads the files "
+                   "again; empty: no TLS",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(tls, key, "",
+                   "file in PEM with the certificate's private key, without a password; "
+                   "empty: it is in the certificate's file",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(
+        tls, client_ca, "",
+        "file in PEM with the authorities of clients' certificates: clients "
+        "without such a certificate are then refused; empty: clients need none",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(tls, min_version, "1.2", "1.2|1.3", "the oldest version of TLS",
+                     .flags = LLS_PARAM_RELOADABLE),
+};
+
 typedef struct lls_model_section model;
 static const struct lls_param model_params[] = {
     LLS_PARAM_PATH(model, path, NULL,
@@ -408,6 +429,8 @@ static const struct lls_param tenants_params[] = {
 const struct lls_section lls_sections[] = {
     {"server", "the HTTP side", TABLE(server_params, server),
      offsetof(struct lls_config, server)},
+    {"tls", "HTTPS without a proxy", TABLE(tls_params, tls),
+     offsetof(struct lls_config, tls)},
     {"model", "what is served", TABLE(model_params, model),
      offsetof(struct lls_config, model)},
     {"engine", "the device, and limits of its steps", TABLE(engine_params, engine),

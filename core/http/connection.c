@@ -2,17 +2,10 @@
 /* Receives the requests of one connection, and ends it; connection.h draws its phases. */
 #include "core/http/connection.h"
 
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <utlist.h>
-
-#include "core/base/address.h"
-
-/* Unsent bytes that the kernel may hold; further bytes stay in the output buffers. */
-#define KERNEL_UNSENT_BYTES 131072
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer);
 
@@ -316,6 +309,45 @@ static void keep_lingering(struct lls_http_connection *connection)
     connection->since_ms = now_ms;
 }
 
+/* Parses bytes of requests, or keeps them for later. */
+static void take(struct lls_http_connection *connection, const char *data, size_t length)
+{
+  size_t used = 0;
+  if (connection->ahead.length == 0)
+    used = receive(connection, data, length);
+  if (used < length && connection->phase < LLS_HTTP_LINGERING)
+    keep_ahead(connection, data + used, length - used);
+}
+
+static void refuse_http(struct lls_http_connection *connection)
+{
+  lls_tls_end(connection->tls);
+  connection->tls = connection->output.tls = NULL;
+  refuse(connection, 400, "this address speaks TLS: ask for https://");
+}
+
+/* Takes the requests out of TLS records, whose bytes then are server->opened. */
+static void take_records(struct lls_http_connection *connection, const char *data,
+                         size_t length)
+{
+  if (lls_http_speaks_http(connection, data[0])) {
+    refuse_http(connection);
+    return;
+  }
+  ssize_t opened = lls_http_open_records(connection, data, length);
+  enum lls_tls_state state = lls_tls_state(connection->tls);
+  if (opened > 0)
+    take(connection, connection->server->opened, (size_t)opened);
+  if (connection->phase >= LLS_HTTP_LINGERING)
+    return;
+  if (opened < 0 || (state == LLS_TLS_FAILED && connection->phase != LLS_HTTP_RECEIVING))
+    lls_http_connection_close(connection);
+  else if (state == LLS_TLS_FAILED)
+    lls_http_connection_linger(connection); /* so that the client reads the alert */
+  else if (state == LLS_TLS_ENDED)
+    on_end(connection, UV_EOF);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 {
   struct lls_http_connection *connection = stream->data;
@@ -327,11 +359,10 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
     keep_lingering(connection);
   if (length == 0 || connection->phase >= LLS_HTTP_LINGERING)
     return;
-  size_t used = 0;
-  if (connection->ahead.length == 0)
-    used = receive(connection, buffer->base, (size_t)length);
-  if (used < (size_t)length && connection->phase < LLS_HTTP_LINGERING)
-    keep_ahead(connection, buffer->base + used, (size_t)length - used);
+  if (connection->tls != NULL)
+    take_records(connection, buffer->base, (size_t)length);
+  else
+    take(connection, buffer->base, (size_t)length);
 }
 
 /* ---- answering ------------------------------------------------------------------ */
@@ -377,9 +408,18 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
     lls_http_connection_close(connection);
 }
 
-/* Ends the sending side. Called when the client has taken the last byte. */
+/* Ends the sending side. Called when the client has taken the last byte; with TLS once
+ * more if it takes the last record later. */
 static void shut_down(struct lls_http_connection *connection)
 {
+  const struct lls_http_room room = {SIZE_MAX, SIZE_MAX};
+  if (connection->tls != NULL && lls_tls_finish(connection->tls)) {
+    if (lls_http_output_flush(&connection->output, room) < 0)
+      lls_http_connection_close(connection);
+    if (connection->phase == LLS_HTTP_CLOSED ||
+        lls_http_output_unsent(&connection->output) > 0)
+      return;
+  }
   int error =
       uv_shutdown(&connection->shutdown, (uv_stream_t *)&connection->tcp, on_shutdown);
   if (error != 0)
@@ -429,6 +469,7 @@ static void on_closed(uv_handle_t *handle)
   lls_text_free(&connection->ahead);
   end_exchange(connection);
   lls_http_output_free(&connection->output);
+  lls_tls_end(connection->tls);
   if (server->spare == NULL)
     server->spare = connection;
   else
@@ -463,20 +504,6 @@ void lls_http_connection_check(struct lls_http_connection *connection, uint64_t 
 
 /* ---- beginning ------------------------------------------------------------------ */
 
-/* Sends tokens at once (no Nagle), and limits what waits in the kernel. */
-static void set_options(struct lls_http_connection *connection)
-{
-  uv_os_fd_t fd;
-  if (connection->by_path)
-    return;
-  uv_tcp_nodelay(&connection->tcp, 1);
-#ifdef TCP_NOTSENT_LOWAT
-  int unsent = KERNEL_UNSENT_BYTES;
-  if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-#endif
-}
-
 static void init_connection(struct lls_http_connection *connection,
                             struct lls_http_server *server)
 {
@@ -496,38 +523,6 @@ static void init_connection(struct lls_http_connection *connection,
   DL_APPEND(server->connections, connection);
   server->handles++;
   server->counters.open++;
-}
-
-/* Stores the peer's address. A sender address of this machine can be trusted: with a
- * forged one the TCP handshake would not complete. */
-static void note_peer(struct lls_http_connection *connection)
-{
-  struct sockaddr_storage peer = {0}, own = {0};
-  struct sockaddr *p = (struct sockaddr *)&peer, *o = (struct sockaddr *)&own;
-  int peer_size = sizeof peer, own_size = sizeof own;
-  connection->local = connection->admin;
-  if (connection->by_path && !connection->admin)
-    strcpy(connection->peer, "unix");
-  if (connection->by_path || uv_tcp_getpeername(&connection->tcp, p, &peer_size) != 0 ||
-      uv_tcp_getsockname(&connection->tcp, o, &own_size) != 0)
-    return;
-  uv_ip_name(p, connection->peer, sizeof connection->peer);
-  connection->local = lls_address_is_loopback(p) || lls_address_same_host(p, o);
-}
-
-const char *lls_http_peer(struct lls_http_exchange *exchange)
-{
-  return lls_http_connection_of(exchange)->peer;
-}
-
-bool lls_http_peer_is_admin(const struct lls_http_exchange *exchange)
-{
-  return lls_http_connection_of((struct lls_http_exchange *)exchange)->admin;
-}
-
-bool lls_http_peer_is_local(struct lls_http_exchange *exchange)
-{
-  return lls_http_connection_of(exchange)->local;
 }
 
 /* If libuv can't accept a waiting client, it stops accepting for good. Without memory the
@@ -570,7 +565,12 @@ void lls_http_connection_accept(struct lls_http_listener *listener)
     return;
   }
   server->counters.accepted++;
-  set_options(connection);
-  note_peer(connection);
+  if (listener->tls && lls_tls_begin(server->tls, &connection->tls) < 0) {
+    lls_http_connection_close(connection);
+    return;
+  }
+  connection->output.tls = connection->tls;
+  lls_http_connection_set_options(connection);
+  lls_http_connection_note_peer(connection);
   set_reading(connection, true);
 }

@@ -51,6 +51,7 @@ struct lls_http_connection {
   enum lls_http_phase phase;
   bool feeding; /* inside receive(): an answer given now must not start a second loop */
   bool reading, ended; /* ended: the client will send nothing more */
+  bool greeted;        /* TLS has got its first byte */
   bool on_hold;        /* the owner of request.sink has paused reading (lls_http_hold) */
   struct lls_http_parser parser;
   struct lls_http_exchange exchange;
@@ -58,7 +59,8 @@ struct lls_http_connection {
   struct lls_text ahead; /* bytes that the client sent before it had the current answer */
   size_t held;           /* bytes counted in server->held: head, body and ahead */
   char peer[INET6_ADDRSTRLEN];
-  bool by_path;       /* the client came through a Unix socket */
+  struct lls_tls_stream *tls; /* NULL: the client speaks HTTP as it is */
+  bool by_path;               /* the client came through a Unix socket */
   bool admin;         /* the client came through the administrator's Unix socket */
   bool local;         /* the peer is on this machine */
   uint64_t since_ms;  /* when the phase or the request began */
@@ -75,6 +77,7 @@ struct lls_http_listener {
   };
   struct lls_http_server *server;
   bool by_path;           /* a Unix socket */
+  bool tls;               /* clients speak TLS */
   bool admin;             /* the administrator's */
   bool inherited;         /* from the service manager, where it outlives this process */
   bool open;              /* the handle is to be closed */
@@ -95,6 +98,7 @@ struct lls_http_server {
   struct lls_http_connection *connections; /* utlist */
   /* connection for a client that comes when memory is short; NULL while in use */
   struct lls_http_connection *spare;
+  struct lls_tls *tls; /* for new connections; NULL: there is no TLS */
   struct lls_http_listener listeners[LLS_HTTP_MAX_LISTENERS]; /* (n_listeners) */
   unsigned n_listeners;
   char address[80]; /* of the first TCP listener */
@@ -107,6 +111,7 @@ struct lls_http_server {
   void (*closed)(void *context);
   void *closed_context;
   char read_buffer[LLS_HTTP_READ_BYTES]; /* shared: parsed before the next read */
+  char opened[LLS_TLS_ROOM(LLS_HTTP_READ_BYTES)]; /* likewise, what TLS opened of it */
 };
 
 /* Everything here is [main]. */
@@ -115,6 +120,20 @@ struct lls_http_server {
 /* Accepts a new connection of this listener; closes it if there are max_connections
  * already. */
 void lls_http_connection_accept(struct lls_http_listener *listener);
+
+/* True for a client that says http:// where its first byte must be of TLS. */
+bool lls_http_speaks_http(const struct lls_http_connection *connection, char first);
+/* True until the TLS handshake is complete. */
+bool lls_http_connection_begins(const struct lls_http_connection *connection);
+/* Opens the TLS records of a read. Returns the number of bytes in server->opened;
+ * negative if the records that answer them can't be sent. */
+ssize_t lls_http_open_records(struct lls_http_connection *connection, const char *data,
+                              size_t length);
+
+/* Sets the options of the socket. */
+void lls_http_connection_set_options(struct lls_http_connection *connection);
+/* Stores the address of the client. */
+void lls_http_connection_note_peer(struct lls_http_connection *connection);
 
 /* Closes the connection if one of its timeouts has passed. */
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms);

@@ -65,7 +65,8 @@ static bool expects(const struct lls_http_connection *connection, uint64_t now_m
 {
   return connection->phase == LLS_HTTP_ANSWERING ||
          (connection->phase == LLS_HTTP_RECEIVING &&
-          (connection->parser.started || now_ms - connection->since_ms < EXPECT_MS));
+          (connection->parser.started || lls_http_connection_begins(connection) ||
+           now_ms - connection->since_ms < EXPECT_MS));
 }
 
 bool lls_http_server_expects(const struct lls_http_server *server)

@@ -67,7 +67,8 @@ static void remember_tcp(struct lls_http_listener *listener)
   unsigned port = ntohs(v6 ? ((struct sockaddr_in6 *)&name)->sin6_port
                            : ((struct sockaddr_in *)&name)->sin_port);
   snprintf(address, sizeof address, v6 ? "[%s]:%u" : "%s:%u", host, port);
-  snprintf(listener->url, sizeof listener->url, "http://%s", address);
+  snprintf(listener->url, sizeof listener->url, "http%s://%s", listener->tls ? "s" : "",
+           address);
   if (server->address[0] == '\0')
     strcpy(server->address, address);
 }
@@ -150,6 +151,7 @@ static int listen_on_port(struct lls_http_server *server,
   struct addrinfo *found;
   if (listener == NULL)
     return -EMFILE;
+  listener->tls = lls_listen_uses_tls(address, server->tls != NULL);
   int error = look_up(address, &found, err);
   if (error != 0)
     return error;
@@ -236,6 +238,7 @@ int lls_http_server_listen_inherited(struct lls_http_server *server, int fd,
   listener->by_path = family == AF_UNIX;
   listener->admin = listener->by_path && strcmp(name, "admin") == 0;
   listener->inherited = true;
+  listener->tls = !listener->by_path && server->tls != NULL && strcmp(name, "http") != 0;
   int error = begin(listener, fd);
   return error == 0 ? 0
                     : lls_fail(err, error, "socket %d ('%s') of the service manager: %s",

@@ -3,8 +3,10 @@
 #include "core/http/output.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/least.h"
 
 static void on_written(uv_write_t *write, int status);
 
@@ -53,8 +55,8 @@ static void keep_rest(struct lls_http_output *output, const uv_buf_t *pieces,
   LLS_CHECK(skip == 0);
 }
 
-int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
-                         unsigned count, struct lls_http_room room)
+static int send_bytes(struct lls_http_output *output, const uv_buf_t *pieces,
+                      unsigned count, struct lls_http_room room)
 {
   size_t length = 0, sent = 0;
   for (unsigned i = 0; i < count; i++)
@@ -75,6 +77,50 @@ int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
   if (output->waiting.failed)
     return -ENOMEM;
   return output->writing ? 0 : start_write(output);
+}
+
+int lls_http_output_flush(struct lls_http_output *output, struct lls_http_room room)
+{
+  uv_buf_t due = {0};
+  due.len = lls_tls_due(output->tls, &due.base);
+  int error = due.len > 0 ? send_bytes(output, &due, 1, room) : 0;
+  lls_tls_sent(output->tls);
+  return error;
+}
+
+static int seal(struct lls_http_output *output, const char *record, size_t length,
+                struct lls_http_room room)
+{
+  int error = lls_tls_seal(output->tls, record, length);
+  return error < 0 ? error : lls_http_output_flush(output, room);
+}
+
+/* Fills records with the pieces, so that those of a token are one. */
+static int send_sealed(struct lls_http_output *output, const uv_buf_t *pieces,
+                       unsigned count, struct lls_http_room room)
+{
+  char record[LLS_TLS_RECORD];
+  size_t length = 0;
+  int error = 0;
+  for (unsigned i = 0; i < count; i++)
+    for (size_t at = 0; at < pieces[i].len && error == 0;) {
+      size_t more = lls_least_size(sizeof record - length, pieces[i].len - at);
+      memcpy(record + length, pieces[i].base + at, more);
+      length += more;
+      at += more;
+      if (length == sizeof record) {
+        error = seal(output, record, length, room);
+        length = 0;
+      }
+    }
+  return error == 0 && length > 0 ? seal(output, record, length, room) : error;
+}
+
+int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
+                         unsigned count, struct lls_http_room room)
+{
+  return output->tls != NULL ? send_sealed(output, pieces, count, room)
+                             : send_bytes(output, pieces, count, room);
 }
 
 size_t lls_http_output_unsent(const struct lls_http_output *output)

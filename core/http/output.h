@@ -3,9 +3,10 @@
  * The part of answers that the client has not taken yet.
  *
  * Bytes go straight to the socket while it accepts them (one writev per token and no
- * copy: the usual case). Other bytes are kept in two buffers, one that is being written
- * and one that grows meanwhile. A slow reader therefore costs a bounded amount of memory
- * and one write request, however many pieces it lags behind.
+ * copy: the usual case; with TLS one record per token). Other bytes are kept in two
+ * buffers, one that is being written and one that grows meanwhile. A slow reader
+ * therefore costs a bounded amount of memory and one write request, however many pieces
+ * it lags behind.
  */
 #ifndef LLS_HTTP_OUTPUT_H
 #define LLS_HTTP_OUTPUT_H
@@ -13,9 +14,11 @@
 #include <uv.h>
 
 #include "core/base/text.h"
+#include "core/http/tls.h"
 
 struct lls_http_output {
   uv_stream_t *stream;
+  struct lls_tls_stream *tls; /* of the connection, NULL: bytes are sent as they are */
   void (*on_drained)(struct lls_http_output *); /* the socket has taken the last byte */
   void (*on_failed)(struct lls_http_output *);  /* the client closed the connection */
   uv_write_t write;
@@ -32,9 +35,13 @@ struct lls_http_room {
 };
 
 /* Returns 0; -ENOBUFS if a limit on kept bytes would be exceeded; or the socket's
- * error. */
+ * error. With TLS the records count. */
 int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
                          unsigned count, struct lls_http_room room);
+
+/* Sends the records that TLS has made by itself: of the handshake, and the last one.
+ * Returns what lls_http_output_send does. */
+int lls_http_output_flush(struct lls_http_output *output, struct lls_http_room room);
 
 /* Returns the bytes that the socket has not taken. */
 size_t lls_http_output_unsent(const struct lls_http_output *output);

@@ -32,8 +32,10 @@ int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
 
 void lls_http_server_destroy(struct lls_http_server *server)
 {
-  if (server != NULL)
+  if (server != NULL) {
+    lls_tls_destroy(server->tls);
     free(server->spare);
+  }
   free(server);
 }
 
@@ -97,6 +99,12 @@ void lls_http_server_sweep_soon(struct lls_http_server *server)
   if (server->sweeping && !server->closing &&
       uv_timer_get_due_in(&server->sweep) > SWEEP_MIN_MS)
     uv_timer_start(&server->sweep, on_sweep, SWEEP_MIN_MS, sweep_every(server));
+}
+
+void lls_http_server_set_tls(struct lls_http_server *server, struct lls_tls *tls)
+{
+  lls_tls_destroy(server->tls);
+  server->tls = tls;
 }
 
 void lls_http_server_set_limits(struct lls_http_server *server,

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/config/limits.h"
 #include "core/http/exchange.h"
+#include "core/http/tls.h"
 
 struct lls_http_config {
   struct lls_http_limits limits; /* limits of what a client may do */
@@ -30,6 +31,8 @@ struct lls_http_config {
   void (*error_body)(void *context, unsigned status, const char *reason,
                      struct lls_text *out);
   const char *error_type; /* content-type of that body */
+  /* Called when a connection is closed for what its client sent in TLS; may be NULL. */
+  void (*on_tls_failed)(void *context, const char *peer, const char *why);
 };
 
 struct lls_http_counters {
@@ -39,6 +42,7 @@ struct lls_http_counters {
   uint64_t timeouts;          /* closed for one of the three timeouts */
   uint64_t slow_readers;      /* cut off at [server] max_unsent */
   uint64_t crowded;           /* requests refused at [server] max_bodies */
+  uint64_t tls_failed;        /* connections closed for what they sent in TLS */
   uint64_t gone;              /* clients that left before their answer was complete */
   uint32_t open, busy; /* open connections; busy: those with a request in progress */
 };
@@ -47,6 +51,10 @@ struct lls_http_server;
 
 int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
                            struct lls_http_server **out, struct lls_error *err);
+
+/* Takes ownership of a certificate for new connections. Whether there is one must be
+ * known before the server listens, and stay so. */
+void lls_http_server_set_tls(struct lls_http_server *server, struct lls_tls *tls);
 
 /*
  * Listens on each address of a list as of core/base/listen_address.h; port 0 takes a free

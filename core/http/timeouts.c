@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a connection has taken too long: to send a request (read_timeout), to take an
- * answer (write_timeout), or between two requests (idle_timeout). The sweep of server.c
- * has each connection checked, a quarter of the shortest timeout apart.
+ * When a connection has taken too long: to send a request or a TLS handshake
+ * (read_timeout), to take an answer (write_timeout), or between two requests
+ * (idle_timeout). The sweep of server.c has each connection checked, a quarter of the
+ * shortest timeout apart.
  */
 #include "core/http/connection.h"
 
@@ -36,6 +37,6 @@ bool lls_http_connection_overdue(struct lls_http_connection *connection, uint64_
     return !unsent && age >= LLS_HTTP_LINGER_MS;
   if (connection->phase != LLS_HTTP_RECEIVING || unsent)
     return false;
-  return is_over(age, connection->parser.started ? limits->read_timeout
-                                                 : limits->idle_timeout);
+  bool under_way = connection->parser.started || lls_http_connection_begins(connection);
+  return is_over(age, under_way ? limits->read_timeout : limits->idle_timeout);
 }

@@ -13,6 +13,12 @@
 #include "core/serve/serve.h"
 #include "core/serve/daemon.h"
 
+static void print_warning(void *context, const char *text)
+{
+  (void)context;
+  fprintf(stderr, "warning: %s\n", text);
+}
+
 /* ---- single checks; each returns 0 or a negative errno ---------------------------- */
 
 static int check_model(struct server *s, struct lls_error *err)
@@ -50,6 +56,14 @@ static int check_places(struct server *s, struct lls_error *err)
 static int check_keys(struct server *s, struct lls_error *err)
 {
   return server_load_keys(s->config, &s->wanted_keys, err);
+}
+
+static int check_tls(struct server *s, struct lls_error *err)
+{
+  struct lls_tls *tls;
+  int rc = server_load_tls(s->config, &tls, print_warning, NULL, err);
+  lls_tls_destroy(tls);
+  return rc;
 }
 
 /* Checks the real device as a start would. Memory in use now is not a reason to fail,
@@ -170,6 +184,8 @@ int lls_serve_check(struct lls_config *config, const struct lls_devices *builtin
   if (check_places(&s, &err) < 0)
     good = (print(stderr, err.text), false);
   if (check_keys(&s, &err) < 0)
+    good = (print(stderr, err.text), false);
+  if (check_tls(&s, &err) < 0)
     good = (print(stderr, err.text), false);
   for (size_t i = 0; model && i < sizeof of_model / sizeof of_model[0]; i++) {
     int rc = of_model[i](&s, &err);

@@ -93,6 +93,9 @@ static void tell_api(struct server *s, struct reload *r)
   server_look(s);
   lls_api_set_keys(s->api, &r->keys);
   r->keys = (struct lls_api_keyring){0};
+  if (r->tls != NULL)
+    lls_http_server_set_tls(s->http, r->tls);
+  r->tls = NULL;
 }
 
 /* ---- one after the other ----------------------------------------------------------- */

@@ -75,6 +75,7 @@ struct reload {
   struct lls_config wanted;
   struct lls_config_change change;
   struct lls_api_keyring keys;
+  struct lls_tls *tls;
   struct lls_config_errors errors; /* errors in the file */
   struct lls_error error;          /* any other error */
   int status;
@@ -206,6 +207,12 @@ int server_read_pooling(const struct lls_config *, const struct lls_model_config
 typedef void (*server_say)(void *context, const char *text);
 void server_warn(const struct lls_config *, const struct lls_model_config *,
                  const struct lls_engine *, server_say, void *context);
+/* Reads the files of [tls]; *out is NULL if there is no TLS. Says if the certificate
+ * expires soon. */
+int server_load_tls(const struct lls_config *, struct lls_tls **out, server_say,
+                    void *context, struct lls_error *err);
+/* Logs a warning; context is the server. */
+void server_say_warning(void *context, const char *text);
 /* Logs the warnings of server_warn. */
 void server_log_warnings(struct server *);
 

@@ -91,6 +91,7 @@ int server_load(struct server *s, struct lls_error *err)
       .error_type = "application/json",
   };
   char urls[LLS_ERROR_MAX];
+  struct lls_tls *tls;
   int rc = server_check_places(c, err);
   if (rc == 0)
     rc = server_check_state_is_free(c, err);
@@ -98,9 +99,16 @@ int server_load(struct server *s, struct lls_error *err)
     rc = server_load_keys(c, &s->wanted_keys, err);
   if (rc < 0)
     return rc;
+  rc = server_load_tls(c, &tls, server_say_warning, s, err);
+  if (rc < 0)
+    return rc;
   rc = lls_http_server_create(&s->uv, &http, &s->http, err);
-  if (rc == 0)
-    rc = server_listen(s, err);
+  if (rc < 0) {
+    lls_tls_destroy(tls);
+    return rc;
+  }
+  lls_http_server_set_tls(s->http, tls);
+  rc = server_listen(s, err);
   if (rc < 0)
     return rc;
   if (lls_http_server_is_exposed(s->http) && s->wanted_keys.users == NULL)

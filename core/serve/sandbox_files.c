@@ -169,6 +169,9 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
   allow_folder_of(r, c->model.chat_template, READS);
   allow_folder_of(r, c->server.api_keys, READS);
   allow_folder_of(r, c->server.admin_keys, READS);
+  allow_folder_of(r, c->tls.certificate, READS);
+  allow_folder_of(r, c->tls.key, READS);
+  allow_folder_of(r, c->tls.client_ca, READS);
   allow(r, lls_installed(LLS_DATA_DIR).path, READS);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settings that a start, a check and a reload read alike: the keys that [server] names,
- * how many tokens of a request the cache holds; see daemon.h.
+ * the certificate of [tls], how many tokens of a request the cache holds; see daemon.h.
  */
 #include "core/serve/daemon.h"
 
@@ -26,6 +26,41 @@ int server_load_keys(const struct lls_config *c, struct lls_api_keyring *out,
   if (rc < 0)
     lls_api_keyring_free(out);
   return rc;
+}
+
+/* Warns of a certificate that clients refuse, or will soon. */
+static void look_at_certificate(const struct lls_config *c, const struct lls_tls *tls,
+                                server_say say, void *context)
+{
+  enum { SOON = 14 }; /* days */
+  int days = lls_tls_days_left(tls);
+  struct lls_error text = {0};
+  if (days < 0)
+    lls_config_fail(c, &text, 0, "tls", "certificate",
+                    "it has expired: clients refuse it");
+  else if (days < SOON)
+    lls_config_fail(c, &text, 0, "tls", "certificate", "it expires in %d day%s", days,
+                    days == 1 ? "" : "s");
+  if (text.text[0] != '\0')
+    say(context, text.text);
+}
+
+int server_load_tls(const struct lls_config *c, struct lls_tls **out, server_say say,
+                    void *context, struct lls_error *err)
+{
+  const struct lls_tls_options options = {.certificate = c->tls.certificate,
+                                          .key = c->tls.key,
+                                          .client_ca = c->tls.client_ca,
+                                          .only_1_3 = c->tls.min_version == LLS_TLS_1_3};
+  const char *blame;
+  *out = NULL;
+  if (c->tls.certificate[0] == '\0')
+    return 0;
+  int rc = lls_tls_create(&options, out, &blame, err);
+  if (rc < 0)
+    return lls_config_fail(c, err, rc, "tls", blame, "%s", lls_error_text(err, rc));
+  look_at_certificate(c, *out, say, context);
+  return 0;
 }
 
 int server_load_template(struct server *s, struct lls_error *err)
@@ -196,7 +231,7 @@ void server_warn(const struct lls_config *c, const struct lls_model_config *mode
   }
 }
 
-static void log_warning(void *context, const char *text)
+void server_say_warning(void *context, const char *text)
 {
   const struct server *s = context;
   lls_log(&s->log, LLS_LOG_WARNING, "server", "%s", text);
@@ -204,5 +239,5 @@ static void log_warning(void *context, const char *text)
 
 void server_log_warnings(struct server *s)
 {
-  server_warn(s->config, &s->model, s->engines[0], log_warning, s);
+  server_warn(s->config, &s->model, s->engines[0], server_say_warning, s);
 }

@@ -32,7 +32,7 @@ sub through {
     return LlmServer::read_all($socket) =~ m{\AHTTP/1.1 (\d+)} ? $1 : 'none';
 }
 
-sub is_here { my ($address) = @_; return LlmServer->new(address => $address)->get('/v1/models')->{status} }
+sub is_here { my ($address) = @_; return LlmServer->new(address => $address, status => 0)->get('/v1/models')->{status} }
 
 my ($one, $two) = map { "$folder/$_.sock" } qw(one two);
 my $v6 = has_v6() ? "\nlisten = [::1]:0" : '';

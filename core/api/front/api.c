@@ -26,6 +26,13 @@ static void make_fingerprint(struct lls_api *api)
            (unsigned long long)hash);
 }
 
+/* For debugging only, since every client could fill the log with it. */
+static void on_tls_failed(void *context, const char *peer, const char *why)
+{
+  const struct lls_api *api = context;
+  lls_log(api->config.log, LLS_LOG_DEBUG, "tls", "%s: %s", peer, why);
+}
+
 /* Takes over a server that is already listening: the api handles its requests from now
  * on. */
 static void take_over(struct lls_api *api, const struct lls_http_config *http)
@@ -50,6 +57,7 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
       .on_over = lls_api_on_over,
       .error_body = lls_api_error_body,
       .error_type = "application/json",
+      .on_tls_failed = on_tls_failed,
   };
   api->config = *config;
   api->thread = lls_this_thread();

@@ -119,6 +119,9 @@ static void http_numbers(struct lls_page *page, const struct lls_api *api)
                  (double)lls_http_server_unread(api->http));
   lls_page_counter(page, "llmserve_http_crowded_total",
                    "Requests refused because too many bytes were held.", http->crowded);
+  lls_page_counter(page, "llmserve_tls_failed_total",
+                   "Connections closed for what their client sent in TLS.",
+                   http->tls_failed);
   lls_page_counter(page, "llmserve_http_clients_gone_total",
                    "Clients that left before their answer was complete.", http->gone);
   lls_page_counter(page, "llmserve_generations_refused_total",
