@@ -31,8 +31,8 @@ FAMILIES = [
            model_type="mistral", head_dim=12, sliding_window=None),
     family("granite-3", 41, "GraniteConfig", "granite", embedding_multiplier=1.5, residual_multiplier=0.7,
            attention_multiplier=0.2, logits_scaling=1.5, tie_word_embeddings=True),
-    family("ernie-4.5", 35, "Ernie4_5Config", "ernie4_5", head_dim=12, use_bias=True),
-    family("command-r", 37, "CohereConfig", "command-r", logit_scale=0.5, tie_word_embeddings=True,
+    family("ernie-4.5", 35, "Ernie4_5Config", "ernie4_5", num_hidden_layers=1, head_dim=12, use_bias=True),
+    family("command-r", 37, "CohereConfig", "command-r", num_hidden_layers=1, logit_scale=0.5, tie_word_embeddings=True,
            attention_bias=True),
     family("command-r7b", 37, "Cohere2Config", "cohere2", logit_scale=0.5, num_hidden_layers=4,
            layer_types=ALTERNATE[:1] + ALTERNATE, sliding_window=16, tie_word_embeddings=True),
@@ -43,19 +43,31 @@ FAMILIES = [
                                                "original_max_position_embeddings": 64, "beta_fast": 32.0,
                                                "beta_slow": 1.0, "attention_factor": 1.1386294361119891},
                             "sliding_attention": ROPE}),
-    family("seed-oss", 34, "SeedOssConfig", "seed_oss", head_dim=12),
-    family("hunyuan", 42, "HunYuanDenseV1Config", "hunyuan-dense", head_dim=12,
+    family("seed-oss", 34, "SeedOssConfig", "seed_oss", num_hidden_layers=1, head_dim=12),
+    family("hunyuan", 42, "HunYuanDenseV1Config", "hunyuan-dense", num_hidden_layers=1, head_dim=12,
            rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0, "alpha": 10.0}),
-    family("starcoder2", 44, "Starcoder2Config", "starcoder2", sliding_window=16, tie_word_embeddings=True),
-    family("gpt-2", 45, "GPT2Config", "gpt2", tie_word_embeddings=True),
-    family("gpt-j", 49, "GPTJConfig", None, rotary_dim=4),
-    family("phi-2", 48, "PhiConfig", "phi2", num_key_value_heads=4),
-    family("stablelm", 51, "StableLmConfig", "stablelm", use_qkv_bias=True,
+    family("starcoder2", 44, "Starcoder2Config", "starcoder2", num_hidden_layers=1, sliding_window=16, tie_word_embeddings=True),
+    family("gpt-2", 45, "GPT2Config", "gpt2", num_hidden_layers=1, tie_word_embeddings=True),
+    family("gpt-j", 49, "GPTJConfig", None, num_hidden_layers=1, rotary_dim=4),
+    family("phi-2", 48, "PhiConfig", "phi2", num_hidden_layers=1, num_key_value_heads=4),
+    family("stablelm", 51, "StableLmConfig", "stablelm", num_hidden_layers=1, use_qkv_bias=True,
            rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
-    family("falcon", 39, "FalconConfig", "falcon", multi_query=True, tie_word_embeddings=True),
-    family("falcon-40b", 39, "FalconConfig", "falcon", new_decoder_architecture=True, num_kv_heads=2, bias=True,
+    family("falcon", 39, "FalconConfig", "falcon", num_hidden_layers=1, multi_query=True, tie_word_embeddings=True),
+    family("falcon-40b", 39, "FalconConfig", "falcon", num_hidden_layers=1, new_decoder_architecture=True, num_kv_heads=2, bias=True,
            tie_word_embeddings=False),
     family("glm-4", 13, "Glm4Config", "glm4", head_dim=8, rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
+    family("apertus", 40, "ApertusConfig", "apertus", rope_parameters=ROPE),
+    family("bloom", 49, "BloomConfig", "bloom", num_hidden_layers=1),
+    family("mpt", 50, "MptConfig", "mpt", num_hidden_layers=1, tie_word_embeddings=True),
+    family("nemotron", 21, "NemotronConfig", "nemotron", num_hidden_layers=1, head_dim=8,
+           rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
+    family("minicpm", 48, "GraniteConfig", "minicpm", num_hidden_layers=1, embedding_multiplier=1.5, residual_multiplier=0.7,
+           attention_multiplier=8**-0.5, logits_scaling=0.8, tie_word_embeddings=True),
+    family("pythia", 47, "GPTNeoXConfig", "gptneox", num_hidden_layers=1, rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
+    family("ministral-3", 20, "Ministral3Config", "mistral3", head_dim=8,
+           rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0,
+                            "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
+                            "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}),
 ]
 
 # Configurations that name sizes otherwise.
@@ -65,8 +77,11 @@ ALIASES = {
     "GPTJConfig": {"hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head",
                    "max_position_embeddings": "n_positions", "intermediate_size": "n_inner"},
     "FalconConfig": {"intermediate_size": "ffn_hidden_size"},
+    "BloomConfig": {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head"},
+    "MptConfig": {"hidden_size": "d_model", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads",
+                  "max_position_embeddings": "max_seq_len"},
 }
-WITHOUT_KV_HEADS = {"GPT2Config", "GPTJConfig", "FalconConfig", "BloomConfig", "MptConfig"}
+WITHOUT_KV_HEADS = {"GPT2Config", "GPTJConfig", "FalconConfig", "BloomConfig", "MptConfig", "GPTNeoXConfig"}
 
 
 def configuration(transformers, f):
@@ -78,6 +93,8 @@ def configuration(transformers, f):
     for own, other in ALIASES.get(f["config"], {}).items():
         if own in values:
             values[other] = values.pop(own)
+    if f["config"] in ("BloomConfig", "MptConfig"):
+        values.pop("intermediate_size")
     if f["text"] is None:
         return kind(**values)
     top = {key: values[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings")}

@@ -29,8 +29,9 @@ def common_keys(w, f, c, arch):
         kv = c.num_kv_heads if c.new_decoder_architecture else 1
     head_dim = getattr(c, "head_dim", None) or c.hidden_size // heads
     ffn = getattr(c, "intermediate_size", None) or getattr(c, "n_inner", None) or getattr(c, "ffn_hidden_size", None)
+    ffn = ffn or 4 * c.hidden_size
     w.add_block_count(c.num_hidden_layers)
-    w.add_context_length(c.max_position_embeddings)
+    w.add_context_length(getattr(c, "max_position_embeddings", None) or getattr(c, "max_seq_len", 2048))
     w.add_embedding_length(c.hidden_size)
     w.add_feed_forward_length(ffn)
     w.add_head_count(heads)
@@ -48,7 +49,7 @@ def common_keys(w, f, c, arch):
         w.add_rope_scaling_orig_ctx_len(full["original_max_position_embeddings"])
     if hasattr(c, "rms_norm_eps"):
         w.add_layer_norm_rms_eps(c.rms_norm_eps)
-    for name in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"):
+    for name in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"):
         if hasattr(c, name):
             w.add_layer_norm_eps(getattr(c, name))
     if head_dim * heads != c.hidden_size:
@@ -64,8 +65,9 @@ def common_keys(w, f, c, arch):
 
 
 def own_keys(w, c, arch):
-    if arch == "granite":
-        w.add_attention_scale(c.attention_multiplier)
+    if arch in ("granite", "minicpm"):
+        if arch == "granite":
+            w.add_attention_scale(c.attention_multiplier)
         w.add_embedding_scale(c.embedding_multiplier)
         w.add_residual_scale(c.residual_multiplier)
         w.add_logit_scale(c.logits_scaling)
@@ -74,7 +76,15 @@ def own_keys(w, c, arch):
         w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
     if arch in ("olmo2", "exaone4"):
         w.add_sliding_window_pattern([t == "sliding_attention" for t in c.layer_types])
-    if arch == "stablelm":
+    if arch == "mpt":
+        w.add_max_alibi_bias(c.attn_config.alibi_bias_max)
+    if arch == "apertus":
+        w.add_xielu_beta([0.5] * c.num_hidden_layers)
+        w.add_xielu_eps([-1e-6] * c.num_hidden_layers)
+    if arch == "mistral3":
+        w.add_rope_scaling_yarn_log_mul(c.rope_parameters["mscale_all_dim"])
+        w.add_attn_temperature_scale(c.rope_parameters["llama_4_scaling_beta"])
+    if arch in ("stablelm", "gptneox"):
         w.add_parallel_residual(c.use_parallel_residual)
     if arch == "qwen3vl":
         w.add_uint32("qwen3vl.n_deepstack_layers", 1)
@@ -83,7 +93,7 @@ def own_keys(w, c, arch):
 def converted(f, arch, name, x, c, heads, kv):
     """The numbers of a tensor of the folder as the converter writes them."""
     part = name.rsplit(".", 2)[-2]
-    if arch in ("llama", "granite") and part in ("q_proj", "k_proj"):
+    if arch in ("llama", "granite", "minicpm", "mistral3") and part in ("q_proj", "k_proj"):
         return paired(x, heads if part == "q_proj" else kv)
     if arch == "gpt2" and part in ("c_attn", "c_proj", "c_fc") and x.ndim == 2:
         return x.T
@@ -109,18 +119,29 @@ def write(f, c, folder):
     w.add_eos_token_id(2)
     kind = next(a for a, n in gguf.MODEL_ARCH_NAMES.items() if n == arch)
     names = gguf.get_tensor_name_map(kind, c.num_hidden_layers)
+    lists = {}
     for name, p in load_file(folder / "model.safetensors").items():
         name = text_name(name)
+        if arch == "bloom":
+            name = name.removeprefix("transformer.")
+        if ".act_fn." in name:
+            lists.setdefault(name.rsplit(".", 1)[1], []).append(p.float().item())
+            continue
         if c.tie_word_embeddings and name.startswith("lm_head"):
             continue
         own = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert own is not None, name
+        if arch == "nemotron" and name.endswith("norm.weight"):
+            p = p.float() + 1
         x = converted(f, arch, name, p.float().numpy(), c, heads, kv)
         if x.ndim == 1:
             w.add_tensor(own, x.astype(np.float32))
         else:  # every number is a bf16 already
             bits = (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
             w.add_tensor(own, bits.view(np.uint8), raw_dtype=gguf.GGMLQuantizationType.BF16)
+    if arch == "apertus":
+        w.add_xielu_alpha_p(lists["alpha_p"])
+        w.add_xielu_alpha_n(lists["alpha_n"])
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

@@ -79,6 +79,18 @@ def drop_images(folder):
     save_file(state, path, metadata={"format": "pt"})
 
 
+def rename_minicpm(folder):
+    """MiniCPM's own class is not in transformers: a Granite with those factors computes the same."""
+    path = folder / "config.json"
+    c = json.loads(path.read_text())
+    c |= {"architectures": ["MiniCPMForCausalLM"], "model_type": "minicpm",
+          "scale_emb": c.pop("embedding_multiplier"),
+          "scale_depth": c.pop("residual_multiplier") * math.sqrt(c["num_hidden_layers"]),
+          "dim_model_base": c["hidden_size"] / c.pop("logits_scaling")}
+    c.pop("attention_multiplier")
+    path.write_text(json.dumps(c, indent=2) + "\n")
+
+
 def make(f, out):
     folder = out / f["name"]
     seed = 100 + sum(map(ord, f["name"]))
@@ -92,6 +104,8 @@ def make(f, out):
     logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
     if f["text"] is not None:
         drop_images(folder)
+    if f["name"] == "minicpm":
+        rename_minicpm(folder)
     if f["gguf"] is not None:
         import gguf_file
         gguf_file.write(f, text, folder)

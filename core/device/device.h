@@ -112,6 +112,7 @@ enum lls_activation {
   LLS_ACT_GELU_TANH, /* the tanh approximation */
   LLS_ACT_TANH,
   LLS_ACT_SILU,
+  LLS_ACT_SQUARED_RELU, /* the larger of x and 0, squared */
   /* Only for gates (gpt-oss), both inputs clamped to 7: g sigmoid(1.702 g) (u + 1). */
   LLS_ACT_CLAMPED_SWIGLU,
 };
@@ -129,6 +130,35 @@ struct lls_attention_shape {
    * with value 0 */
   const float *sinks;
   float soft_cap; /* 0 = none, else scaled scores become cap tanh(score / cap) */
+  /* (heads) device memory, NULL = none: ALiBi (arXiv 2108.12409), which adds to a scaled
+   * score the head's slope times the distance of the token, a negative number; without
+   * sinks and soft_cap */
+  const float *slopes;
+};
+
+/* xIELU (arXiv 2411.13010) with its parameters: for x > 0 positive x^2 + linear x, else
+ * negative (e^min(x, least) - 1 - x) + linear x. */
+struct lls_xielu {
+  float positive, negative, linear, least;
+};
+
+/* Growth of queries with their position p, by which long contexts stay sharp: each is
+ * multiplied by 1 + factor ln(1 + floor((p + offset) / every)). */
+struct lls_query_growth {
+  float factor; /* 0 = none */
+  uint32_t every, offset;
+};
+
+/* Operations that only some models need, and only some devices have;
+ * lls_device.extras. */
+enum lls_device_extra {
+  LLS_EXTRA_SQUARED_RELU = 1,
+  LLS_EXTRA_XIELU = 2,
+  LLS_EXTRA_ALIBI = 4,
+  LLS_EXTRA_QUERY_GROWTH = 8,
+  LLS_EXTRA_ROUTER = 16,      /* struct lls_router, beyond a softmax over all experts */
+  LLS_EXTRA_SHARED_GATE = 32, /* gate_rows */
+  LLS_EXTRA_ALL = 63,
 };
 
 /* RMS norms of q and k: of each head separately, or `whole`: of all heads together,
@@ -274,6 +304,14 @@ struct lls_device_ops {
                 uint32_t columns, void *y);
   void (*add)(struct lls_device *, const void *x, uint32_t n_rows, uint32_t columns,
               void *y);
+  /* Optional, each with its bit of extras: x = xielu(x); queries of qkv times their
+   * growth; rows of x times the logistic function of `scores` (n_rows). */
+  void (*xielu)(struct lls_device *, const struct lls_xielu *, void *x, uint32_t n_rows,
+                uint32_t columns);
+  void (*grow_queries)(struct lls_device *, const struct lls_attention_shape *,
+                       const struct lls_query_growth *, void *qkv);
+  void (*gate_rows)(struct lls_device *, const float *scores, void *x, uint32_t n_rows,
+                    uint32_t columns);
 
   /*
    * qkv (n_rows, (heads + 2 kv_heads) head_dim): q, then k, then v of each row.
@@ -397,7 +435,8 @@ struct lls_device {
    * and step_end. All lists of a step must be in one array, from which they are copied
    * (step->entries). */
   bool asynchronous;
-  bool prepares; /* steps can be prepared to run faster: lls_device_step.prepare */
+  bool prepares;   /* steps can be prepared to run faster: lls_device_step.prepare */
+  uint32_t extras; /* bits of enum lls_device_extra */
 };
 
 struct lls_ranks;

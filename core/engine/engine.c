@@ -54,6 +54,13 @@ static int check_options(const struct lls_engine_options *o,
                     "device %s has no attention in both directions, which an encoder "
                     "needs: set [engine] device = cpu",
                     device->ops->name);
+  uint32_t context = o->max_context > 0 ? o->max_context : config->max_context;
+  uint32_t lacking = lls_model_extras(config, context) & ~device->extras;
+  if (lacking != 0)
+    return lls_fail(err, -ENOTSUP,
+                    "device %s does not have %s, which this model needs: set [engine] "
+                    "device = cpu",
+                    device->ops->name, lls_extra_name(lacking));
   if (o->pool.int8 != LLS_INT8_OFF && !device->has_int8)
     return lls_fail(err, -ENOTSUP,
                     "device %s has no cache of int8 numbers: set [cache] int8 = off",
@@ -290,6 +297,7 @@ static void describe_model(struct lls_engine *e)
       .max_context = context,
       .int8 = (uint32_t)o->pool.int8,
   };
+  e->grows_queries = (lls_model_extras(c, context) & LLS_EXTRA_QUERY_GROWTH) != 0;
   if (c->encoder)
     shrink_blocks(&e->pool_shape);
   bool hidden = !o->no_hidden && lls_engine_why_no_hidden(e) == NULL;

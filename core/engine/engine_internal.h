@@ -71,6 +71,7 @@ struct lls_engine {
   char host_reason[128]; /* explains the size of the host tier */
   /* the shape for every layer, except for the window */
   struct lls_attention_shape attention;
+  bool grows_queries;             /* contexts reach positions at which queries grow */
   struct lls_rope_shape ropes[3]; /* indexed by enum lls_layer_rope */
   float *inverse_frequency;       /* (2, rope.dims / 2) that ropes[] point into */
 

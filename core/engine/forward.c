@@ -100,6 +100,7 @@ static void attend(struct lls_forward *s, uint32_t layer)
   void *qkv = e->act.wide;
   shape.window = kind->window;
   shape.sinks = w->sinks;
+  shape.slopes = e->weights.slopes;
   const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
   if (e->scratch_used > 0 || e->attends_hidden)
@@ -114,6 +115,8 @@ static void attend(struct lls_forward *s, uint32_t layer)
     s->ops->rope(s->device, &shape, rope, qkv);
   if (last)
     norm_qk(s, w, &shape, qkv);
+  if (e->grows_queries && (!e->config.growth_unrotated || rope->rotary_dims == 0))
+    s->ops->grow_queries(s->device, &shape, &e->config.growth, qkv);
   s->ops->cache_write(s->device, &shape, layer, qkv);
   s->ops->attention(s->device, &shape, layer, qkv, e->act.narrow);
   if (e->attends_hidden)
@@ -128,6 +131,10 @@ static const void *mlp_inner(const struct lls_forward *s,
   const struct lls_engine *e = s->e;
   const struct lls_model_config *c = &e->config;
   linear(s, w->up, input, LLS_STORE_SET, e->act.wide);
+  if (c->xielu) {
+    s->ops->xielu(s->device, &w->xielu, e->act.wide, s->n_rows, c->ffn);
+    return e->act.wide;
+  }
   if (!c->gated) {
     s->ops->activate(s->device, c->activation, e->act.wide, s->n_rows, c->ffn);
     return e->act.wide;

@@ -74,7 +74,7 @@ void lls_engine_decide_on_absorbing(struct lls_engine *e)
   const struct lls_device_ops *ops = e->device->ops;
   e->absorbs = (e->caps.forms & LLS_BIT_HIDDEN) && ops->absorbs != NULL &&
                !turns_keys(c) && c->heads == c->kv_heads && c->attention_cap <= 0 &&
-               lls_widest_window(c) == 0;
+               c->alibi <= 0 && lls_widest_window(c) == 0;
   for (uint32_t i = 0; i < e->weights.n_layers && e->absorbs; i++) {
     const struct lls_layer_weights *w = &e->weights.layers[i];
     e->absorbs = w->sinks == NULL && ops->absorbs(e->device, w->qkv, c->head_dim);

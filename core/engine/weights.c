@@ -70,6 +70,8 @@ static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w
        both != NULL ? lls_range_after(ffn, c->ffn, 2 * c->ffn) : ffn}};
   int rc = c->gated ? lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->up)
                     : load_one(l, layer, l->names->up, ffn, hidden, c->mlp_bias, &w->up);
+  if (rc == 0 && c->xielu)
+    rc = lls_loader_xielu(l, layer, &w->xielu);
   if (rc < 0)
     return rc;
   return load_one(l, layer, l->names->down, hidden, ffn, c->mlp_bias, &w->down);
@@ -258,6 +260,10 @@ static int load_ends(struct lls_loader *l)
     rc = lls_loader_table(l, l->names->positions,
                           (size_t)c->max_context + c->position_offset, c->hidden,
                           &w->positions);
+  if (rc == 0 && l->names->embedding_norm != NULL)
+    rc = lls_loader_norm(l, LLS_NO_LAYER, l->names->embedding_norm, &w->embedding_norm);
+  if (rc == 0 && c->alibi > 0)
+    rc = lls_loader_slopes(l);
   if (rc == 0 && c->embed_dim != c->hidden)
     rc = load_one(l, LLS_NO_LAYER, l->names->project_in, lls_range_all(c->hidden),
                   lls_range_all(c->embed_dim), false, &w->project_in);
@@ -391,6 +397,8 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   free(w->layers);
   unload_norm(device, &w->final_norm);
   unload_norm(device, &w->embedding_norm);
+  if (w->slopes != NULL)
+    device->ops->release(device, LLS_MEMORY_DEVICE, w->slopes);
   unload_matrix(device, w->project_in);
   unload_matrix(device, w->project_out);
   unload_matrix(device, w->head);

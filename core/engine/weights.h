@@ -24,6 +24,7 @@ struct lls_layer_weights {
   struct lls_weight *output; /* (hidden, heads head_dim) */
   struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
   struct lls_weight *down; /* (hidden, ffn) */
+  struct lls_xielu xielu;  /* only with xIELU */
   /* Instead of up and down, where the layer is a mixture: */
   struct lls_weight *router;                   /* (experts, hidden) */
   struct lls_experts *expert_up, *expert_down; /* (2 ffn, hidden), (hidden, ffn) each */
@@ -40,7 +41,8 @@ struct lls_weights {
   /* (hidden, hidden) of an encoder that classifies, or NULL */
   struct lls_weight *pooler;
   struct lls_norm_weights final_norm;
-  struct lls_norm_weights embedding_norm; /* encoders only */
+  struct lls_norm_weights embedding_norm; /* encoders and Bloom */
+  float *slopes;                          /* (this rank's heads) of ALiBi, or NULL */
   /* encoders: (token_types, max_context, hidden); sums of position and type vectors */
   float *positions_and_types;
   uint32_t n_layers;

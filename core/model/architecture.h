@@ -36,6 +36,7 @@ struct lls_tensor_names {
                                  * one tensor: rows of gate and up alternate, in MXFP4
                                  * blocks, as in expert_down */
   const char *sinks;
+  const char *xielu; /* before the names of the activation's four parameters */
   const char *types, *embedding_norm; /* encoders: types are added to the embedding,
                                        * the norm follows */
   /* Encoders that classify: tanh(pooler x), then the head. `pooler` is prefixed;
@@ -80,6 +81,11 @@ struct lls_architecture {
   ROW(lls_stablelm)                                                                      \
   ROW(lls_falcon)                                                                        \
   ROW(lls_falcon_grouped)                                                                \
+  ROW(lls_apertus)                                                                       \
+  ROW(lls_bloom)                                                                         \
+  ROW(lls_mpt)                                                                           \
+  ROW(lls_nemotron)                                                                      \
+  ROW(lls_minicpm)                                                                       \
   ROW(lls_glm4)                                                                          \
   ROW(lls_phi3)                                                                          \
   ROW(lls_gpt_oss)                                                                       \

@@ -192,7 +192,8 @@ static const struct key_rule rope[] = {
     {"mscale_all_dim", ANY, 0},
     {"short_mscale", NUMBER, 1},
     {"long_mscale", NUMBER, 1},
-    {"alpha", ANY, 0}, /* the last, which only "dynamic" has */
+    {"llama_4_scaling_beta", ANY, 0}, /* see grows_unread */
+    {"alpha", ANY, 0},                /* the last, which only "dynamic" has */
 };
 
 /* Keys about how the weights were quantised, which have no effect on reading them. */
@@ -342,6 +343,13 @@ static int refuse(const struct lls_json *json, const char *name, const json_t *v
   return rc;
 }
 
+/* Returns true if queries should grow, which the architecture does not read. */
+static bool grows_unread(const json_t *parameters, const struct lls_model_config *c)
+{
+  const json_t *beta = json_object_get(parameters, "llama_4_scaling_beta");
+  return json_number_value(beta) != 0 && c->growth.factor == 0;
+}
+
 int lls_config_check_keys(const struct lls_json *json,
                           const struct lls_model_config *config, struct lls_error *err)
 {
@@ -351,6 +359,10 @@ int lls_config_check_keys(const struct lls_json *json,
   if (json_is_object(local) && config->local_rope.dims == 0 &&
       !json_equal(local, json_object_get(parameters, "full_attention")))
     return refuse(json, "rope_parameters", parameters, config->architecture->title, err);
+  if (grows_unread(parameters, config) ||
+      grows_unread(json_object_get(json->root, "rope_scaling"), config))
+    return refuse(json, "llama_4_scaling_beta", json_true(), config->architecture->title,
+                  err);
   json_object_foreach(json->root, name, value)
   {
     const struct key_rule *rule = NULL;

@@ -9,24 +9,27 @@ int lls_config_sizes(const struct lls_json *json, struct lls_model_config *out,
                      const char *ffn_key, struct lls_error *err)
 {
   const struct {
-    const char *key, *older; /* the key of older models, or NULL */
+    const char *key, *older[3]; /* keys of older models */
     uint32_t *value;
   } sizes[] = {
-      {"hidden_size", "n_embd", &out->hidden},
-      {"num_hidden_layers", "n_layer", &out->layers},
-      {"num_attention_heads", "n_head", &out->heads},
-      {"vocab_size", NULL, &out->vocab},
-      {"max_position_embeddings", "n_positions", &out->max_context},
-      {ffn_key, NULL, &out->ffn},
+      {"hidden_size", {"n_embd", "d_model"}, &out->hidden},
+      {"num_hidden_layers", {"n_layer", "n_layers"}, &out->layers},
+      {"num_attention_heads", {"n_head", "n_heads"}, &out->heads},
+      {"vocab_size", {NULL}, &out->vocab},
+      {"max_position_embeddings",
+       {"n_positions", "max_seq_len", "seq_length"},
+       &out->max_context},
+      {ffn_key, {NULL}, &out->ffn},
   };
   int rc = 0;
   for (size_t i = 0; rc == 0 && i < sizeof sizes / sizeof sizes[0]; i++) {
-    bool older = sizes[i].older != NULL &&
-                 json_object_get(json->root, sizes[i].key) == NULL &&
-                 json_object_get(json->root, sizes[i].older) != NULL;
-    if (sizes[i].key != NULL)
-      rc =
-          lls_json_size(json, older ? sizes[i].older : sizes[i].key, sizes[i].value, err);
+    const char *key = sizes[i].key;
+    for (size_t k = 0; key != NULL && k < 3 && sizes[i].older[k] != NULL; k++)
+      if (json_object_get(json->root, key) == NULL &&
+          json_object_get(json->root, sizes[i].older[k]) != NULL)
+        key = sizes[i].older[k];
+    if (key != NULL)
+      rc = lls_json_size(json, key, sizes[i].value, err);
   }
   if (rc == 0)
     rc = lls_json_size_or(json, "num_key_value_heads", out->heads, &out->kv_heads, err);
@@ -69,13 +72,10 @@ int lls_config_activation(const struct lls_json *json, const char *key,
     const char *name;
     enum lls_activation value;
   } known[] = {
-      {"silu", LLS_ACT_SILU},
-      {"swish", LLS_ACT_SILU},
-      {"relu", LLS_ACT_RELU},
-      {"gelu", LLS_ACT_GELU},
-      {"gelu_new", LLS_ACT_GELU_TANH},
-      {"gelu_fast", LLS_ACT_GELU_TANH},
-      {"gelu_pytorch_tanh", LLS_ACT_GELU_TANH},
+      {"silu", LLS_ACT_SILU},           {"swish", LLS_ACT_SILU},
+      {"relu", LLS_ACT_RELU},           {"relu2", LLS_ACT_SQUARED_RELU},
+      {"gelu", LLS_ACT_GELU},           {"gelu_new", LLS_ACT_GELU_TANH},
+      {"gelu_fast", LLS_ACT_GELU_TANH}, {"gelu_pytorch_tanh", LLS_ACT_GELU_TANH},
       {"gelu_python", LLS_ACT_GELU},
   };
   const char *name;

@@ -75,7 +75,7 @@ static void describe_scale(const struct lls_gguf *g, json_t *config)
   json_int_t scalar = is_27b && heads > 0
                           ? hidden / heads
                           : json_integer_value(json_object_get(config, "head_dim"));
-  if (g->architecture->raised_norms && scalar > 0)
+  if (strncmp(g->architecture->name, "gemma", 5) == 0 && scalar > 0)
     json_object_set_new(config, "query_pre_attn_scalar", json_integer(scalar));
 }
 

@@ -3,6 +3,8 @@
  * GGUF files of families that differ from Llama by names and switches: what
  * gguf_names.c, gguf_keys.c and gguf_config.c need to know of each.
  */
+#include <math.h>
+
 #include "core/model/gguf.h"
 
 #define END                                                                              \
@@ -85,7 +87,164 @@ static const struct lls_gguf_pair glm4_tensors[] = {
     {"post_mlp_layernorm", "post_ffw_norm"},
     END};
 
+static const struct lls_gguf_pair apertus_tensors[] = {
+    {"attention_layernorm", "attn_norm"}, {"feedforward_layernorm", "ffn_norm"}, END};
+/* The lists of xIELU's parameters do not have the architecture's name before theirs. */
+static void describe_apertus(const struct lls_gguf *g, json_t *config)
+{
+  static const struct lls_gguf_pair lists[] = {{"xielu_alpha_p", "xielu.alpha_p"},
+                                               {"xielu_alpha_n", "xielu.alpha_n"},
+                                               {"xielu_beta", "xielu.beta"}};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    json_t *list = NULL;
+    struct lls_error ignored;
+    if (lls_gguf_value(g->files[0], lists[i].file, &list, &ignored) == 0 && list != NULL)
+      json_object_set_new(config, lists[i].folder, list);
+  }
+}
+
+static const struct lls_gguf_pair bloom_tensors[] = {
+    {"word_embeddings", "token_embd"},
+    {"word_embeddings_layernorm", "token_embd_norm"},
+    {"ln_f", "output_norm"},
+    {"self_attention.query_key_value", "attn_qkv"},
+    {"self_attention.dense", "attn_output"},
+    {"mlp.dense_h_to_4h", "ffn_up"},
+    {"mlp.dense_4h_to_h", "ffn_down"},
+    END};
+
+static const struct lls_gguf_pair mpt_tensors[] = {{"wte", "token_embd"},
+                                                   {"norm_f", "output_norm"},
+                                                   {"norm_1", "attn_norm"},
+                                                   {"norm_2", "ffn_norm"},
+                                                   {"attn.Wqkv", "attn_qkv"},
+                                                   {"attn.out_proj", "attn_output"},
+                                                   {"ffn.up_proj", "ffn_up"},
+                                                   {"ffn.down_proj", "ffn_down"},
+                                                   END};
+static const struct lls_gguf_pair mpt_keys[] = {
+    {"layer_norm_epsilon", "attention.layer_norm_epsilon"},
+    {"alibi_bias_max", "attention.max_alibi_bias"},
+    END};
+
+/* The largest exponent belongs into an object of its own; the width of the MLP is a
+ * multiple of the hidden size. */
+static void describe_mpt(const struct lls_gguf *g, json_t *config)
+{
+  json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
+  json_int_t ffn = json_integer_value(json_object_get(config, "intermediate_size"));
+  json_t *most = json_object_get(config, "alibi_bias_max");
+  (void)g;
+  if (most != NULL)
+    json_object_set_new(config, "attn_config",
+                        json_pack("{s:O}", "alibi_bias_max", most));
+  json_object_del(config, "alibi_bias_max");
+  if (hidden > 0 && ffn % hidden == 0)
+    json_object_set_new(config, "expansion_ratio", json_integer(ffn / hidden));
+  json_object_del(config, "intermediate_size");
+}
+
+static const struct lls_gguf_pair nemotron_keys[] = {
+    {"norm_eps", "attention.layer_norm_epsilon"}, END};
+
+static const struct lls_gguf_pair minicpm_keys[] = {{"scale_emb", "embedding_scale"},
+                                                    {"residual_scale", "residual_scale"},
+                                                    {"logit_scale", "logit_scale"},
+                                                    END};
+
+/* The file has the factors that the folder's keys make with sizes. */
+static void describe_minicpm(const struct lls_gguf *g, json_t *config)
+{
+  double layers = json_number_value(json_object_get(config, "num_hidden_layers"));
+  double hidden = json_number_value(json_object_get(config, "hidden_size"));
+  double residual = json_number_value(json_object_get(config, "residual_scale"));
+  double logits = json_number_value(json_object_get(config, "logit_scale"));
+  (void)g;
+  if (residual > 0)
+    json_object_set_new(config, "scale_depth", json_real(residual * sqrt(layers)));
+  if (logits > 0)
+    json_object_set_new(config, "dim_model_base", json_real(hidden / logits));
+  json_object_del(config, "residual_scale");
+  json_object_del(config, "logit_scale");
+}
+
+static const struct lls_gguf_pair neox_tensors[] = {
+    {"embed_in", "token_embd"},
+    {"final_layer_norm", "output_norm"},
+    {"embed_out", "output"},
+    {"attention.query_key_value", "attn_qkv"},
+    {"attention.dense", "attn_output"},
+    {"mlp.dense_h_to_4h", "ffn_up"},
+    {"mlp.dense_4h_to_h", "ffn_down"},
+    END};
+static const struct lls_gguf_pair neox_keys[] = {
+    {"use_parallel_residual", "use_parallel_residual"},
+    {"rotary_emb_base", "rope.freq_base"},
+    END};
+static const struct lls_gguf_pair neox_switches[] = {{"attention_bias", "attn_qkv.bias"},
+                                                     END};
+
+/* Moves the growth of queries and the weights of YaRN's scale into "rope_scaling". */
+static void describe_mistral(const struct lls_gguf *g, json_t *config)
+{
+  json_t *rope = json_object_get(config, "rope_scaling");
+  json_t *beta = json_object_get(config, "llama_4_scaling_beta");
+  json_t *weight = json_object_get(config, "mscale_all_dim");
+  (void)g;
+  if (rope != NULL && beta != NULL)
+    json_object_set(rope, "llama_4_scaling_beta", beta);
+  if (rope != NULL && json_number_value(weight) != 0) {
+    json_object_set_new(rope, "mscale", json_real(1));
+    json_object_set(rope, "mscale_all_dim", weight);
+  }
+  json_object_del(config, "llama_4_scaling_beta");
+  json_object_del(config, "mscale_all_dim");
+}
+
+static const struct lls_gguf_pair mistral_keys[] = {
+    {"llama_4_scaling_beta", "attention.temperature_scale"},
+    {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+    END};
+
 const struct lls_gguf_architecture lls_gguf_families[] = {
+    {.name = "mistral3",
+     .model = "Ministral3ForCausalLM",
+     .pairs = true,
+     .keys = mistral_keys,
+     .describe = describe_mistral},
+    {.name = "apertus",
+     .model = "ApertusForCausalLM",
+     .tensors = apertus_tensors,
+     .describe = describe_apertus},
+    {.name = "bloom",
+     .model = "BloomForCausalLM",
+     .layer_norms = true,
+     .tensors = bloom_tensors,
+     .keys = gpt2_keys,
+     .switches = no_switches},
+    {.name = "mpt",
+     .model = "MptForCausalLM",
+     .layer_norms = true,
+     .tensors = mpt_tensors,
+     .keys = mpt_keys,
+     .switches = no_switches,
+     .describe = describe_mpt},
+    {.name = "nemotron",
+     .model = "NemotronForCausalLM",
+     .layer_norms = true,
+     .raised_norms = true,
+     .keys = nemotron_keys},
+    {.name = "minicpm",
+     .model = "MiniCPMForCausalLM",
+     .pairs = true,
+     .keys = minicpm_keys,
+     .describe = describe_minicpm},
+    {.name = "gptneox",
+     .model = "GPTNeoXForCausalLM",
+     .layer_norms = true,
+     .tensors = neox_tensors,
+     .keys = neox_keys,
+     .switches = neox_switches},
     {.name = "qwen2vl", .model = "Qwen2VLForConditionalGeneration"},
     {.name = "qwen3vl", .model = "Qwen3VLForConditionalGeneration"},
     {.name = "granite",

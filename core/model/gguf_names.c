@@ -242,7 +242,8 @@ bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char
     return encoder_name(name, out, size);
   name = without_prefix(name);
   bool in_layer = (sscanf(name, "layers.%u.%n", &layer, &skip) == 1 && skip > 0) ||
-                  (sscanf(name, "h.%u.%n", &layer, &skip) == 1 && skip > 0);
+                  (sscanf(name, "h.%u.%n", &layer, &skip) == 1 && skip > 0) ||
+                  (sscanf(name, "blocks.%u.%n", &layer, &skip) == 1 && skip > 0);
   const char *part = name + (in_layer ? skip : 0);
   const char *found = look_up(whole_parts, COUNT(whole_parts), part, strlen(part));
   const char *suffix = found != NULL ? "" : strrchr(part, '.');

@@ -63,7 +63,8 @@ enum lls_layer_rope { LLS_LAYER_ROPE, LLS_LAYER_ROPE_LOCAL, LLS_LAYER_ROPE_OFF }
 struct lls_layer_config {
   uint32_t window; /* sliding window in tokens, 0 = none */
   enum lls_layer_rope rope;
-  bool mixture; /* a mixture of experts replaces the MLP */
+  bool mixture;   /* a mixture of experts replaces the MLP */
+  float xielu[2]; /* alpha_p and alpha_n of xIELU, where the file lists them */
 };
 
 /* A mixture of experts: for each row a router's scores choose some of the experts. */
@@ -128,6 +129,12 @@ struct lls_model_config {
 
   enum lls_activation activation;
   bool gated;
+  bool xielu;        /* instead of activation, with parameters of each layer */
+  bool xielu_listed; /* layer[] has the parameters; else tensors have them */
+  float alibi; /* 0 = none; largest exponent of ALiBi's slopes, 8: heads add 2^-1 to 2^-8
+                * times the distance to their scores. Positions are nothing else then. */
+  struct lls_query_growth growth;
+  bool growth_unrotated; /* only in layers without rotation */
 
   struct lls_layer_config layer[LLS_MAX_LAYERS]; /* (layers) */
   struct lls_mixture_config mixture;
@@ -180,6 +187,11 @@ static inline uint32_t lls_longest_text(const struct lls_model_config *c)
   bool less = c->text_tokens > 0 && c->text_tokens < c->max_context;
   return less ? c->text_tokens : c->max_context;
 }
+
+/* extras.c: returns what the model needs of a device (bits of enum lls_device_extra) if
+ * no text is longer than `context`; and the name of the lowest bit. */
+uint32_t lls_model_extras(const struct lls_model_config *, uint32_t context);
+const char *lls_extra_name(uint32_t extras);
 
 /* Returns the widest window of the layers; 0 if some layer attends to everything. */
 uint32_t lls_widest_window(const struct lls_model_config *);

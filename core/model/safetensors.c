@@ -172,7 +172,8 @@ static int check_shape(const struct lls_tensor *t, size_t rows, size_t columns,
 {
   bool vector = t->n_dims == 1 && rows == 1 && t->shape[0] == columns;
   bool matrix = t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == columns;
-  if (vector || matrix)
+  bool number = t->n_dims == 0 && rows == 1 && columns == 1;
+  if (vector || matrix || number)
     return 0;
   char found[64], wanted[64];
   const uint64_t shape[2] = {rows, columns};

@@ -153,6 +153,8 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
       .first_position = s->context + rows->first,
       .scale = r->shape.scale,
       .soft_cap = r->shape.soft_cap,
+      .slopes =
+          r->shape.slopes != NULL ? r->shape.slopes + (size_t)head * r->group : NULL,
       .window = r->shape.window,
       .bf16 = r->device->pool->shape.element == LLS_BF16,
       .k = kv_list(r, head, s, false),

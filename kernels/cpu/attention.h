@@ -41,9 +41,10 @@ struct lls_attention_task {
   uint32_t head_dim; /* head size, at most LLS_HEAD_DIM_MAX */
   uint32_t first_position;
   float scale;
-  float soft_cap;  /* 0 = none */
-  uint32_t window; /* 0 = none */
-  bool bf16;       /* the cache holds bf16, else f32 */
+  float soft_cap;      /* 0 = none */
+  const float *slopes; /* (group) of ALiBi, or NULL */
+  uint32_t window;     /* 0 = none */
+  bool bf16;           /* the cache holds bf16, else f32 */
   struct lls_kv_list k, v;
 };
 

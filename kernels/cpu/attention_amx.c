@@ -360,6 +360,19 @@ static void cap_scores(const struct lls_attention_task *t, float *s, uint32_t ro
     vstore(s + i * GROUP, vcap(vload(s + i * GROUP), slope, t->soft_cap));
 }
 
+/* Scales scores and adds ALiBi's terms: a row of s has the 16 queries of one token. */
+static void add_slopes(const struct lls_attention_task *t, uint32_t group, uint32_t first,
+                       float *s, uint32_t rows)
+{
+  _Alignas(64) float slopes[GROUP];
+  for (uint32_t i = 0; i < GROUP; i++)
+    slopes[i] = t->slopes[(group * GROUP + i) % t->group];
+  for (uint32_t i = 0; i < rows; i++) {
+    vf far = vmul(vload(slopes), vset(tile_distance(t, first + i)));
+    vstore(s + i * GROUP, vfma(vload(s + i * GROUP), vset(t->scale), far));
+  }
+}
+
 INLINE vf largest(const float *s, uint32_t rows)
 {
   vf top[4];
@@ -421,6 +434,10 @@ static void attend_group(const struct lls_attention_task *t, struct work *w,
   SETTLE_MEMORY(w);
   if (t->soft_cap > 0) {
     cap_scores(t, w->s, rows);
+    scale = 1.44269504f;
+  }
+  if (t->slopes != NULL) {
+    add_slopes(t, group, first, w->s, rows);
     scale = 1.44269504f;
   }
   mask(t, w, group, first, n, w->s);

@@ -184,6 +184,27 @@ static void cap_scores(const struct lls_attention_task *t, float *s)
     vstore(s + i, vcap(vload(s + i), slope, t->soft_cap));
 }
 
+/* Scales a query's scores and adds ALiBi's distances (TILE) times a slope. */
+static void slope_scores(const struct lls_attention_task *t, const float *distances,
+                         float slope, float *s)
+{
+  for (uint32_t i = 0; i < TILE; i += LANES) {
+    vf far = vmul(vload(distances + i), vset(slope));
+    vstore(s + i, vfma(vload(s + i), vset(t->scale), far));
+  }
+}
+
+/* Adds ALiBi's terms to rows [begin, end) of s, a tile that begins with `token`. */
+static void add_slopes(const struct lls_attention_task *t, uint32_t token, uint32_t begin,
+                       uint32_t end, struct work *w)
+{
+  _Alignas(64) float distances[TILE];
+  for (uint32_t i = 0; i < TILE; i++)
+    distances[i] = tile_distance(t, token + i);
+  for (uint32_t i = begin; i < end; i++)
+    slope_scores(t, distances, t->slopes[i % t->group], w->s + i * TILE);
+}
+
 INLINE float largest(const float *s, uint32_t columns)
 {
   vf top = vload(s);
@@ -217,9 +238,12 @@ static void softmax(const struct lls_attention_task *t, uint32_t token, uint32_t
                     uint32_t begin, uint32_t end, const struct lls_attention_state *out,
                     struct work *w)
 {
-  float scale = (t->soft_cap > 0 ? 1 : t->scale) * 1.44269504f;
+  bool scaled = t->soft_cap > 0 || t->slopes != NULL;
+  float scale = (scaled ? 1 : t->scale) * 1.44269504f;
   for (uint32_t i = begin; t->soft_cap > 0 && i < end; i++)
     cap_scores(t, w->s + i * TILE);
+  if (t->slopes != NULL)
+    add_slopes(t, token, begin, end, w);
   for (uint32_t i = begin; i < end; i++) {
     uint32_t first, last;
     tile_visible(t->first_position + i / t->group, t->window, token, n, &first, &last);

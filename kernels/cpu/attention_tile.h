@@ -101,6 +101,14 @@ static inline void tile_visible(uint32_t position, uint32_t window, uint32_t fir
     *end = n;
 }
 
+/* Returns the distance of a token that ALiBi multiplies by a slope. It is counted from
+ * the task's first row in all rows: a number that all scores of a row have in addition
+ * does not change their weights. */
+static inline float tile_distance(const struct lls_attention_task *t, uint32_t token)
+{
+  return (float)((int64_t)token - (int64_t)t->first_position);
+}
+
 /* Finds the addresses of a tile's tokens from `first` on, up to `end`, and returns
  * their number. K's are padded to a multiple of 8 with the last one. */
 static inline uint32_t tile_addresses(struct cursor *k, struct cursor *v, uint32_t first,

@@ -136,6 +136,9 @@ static const struct lls_device_ops ops = {
     .activate = lls_cpu_activate,
     .gated = lls_cpu_gated,
     .add = lls_cpu_add,
+    .xielu = lls_cpu_xielu,
+    .grow_queries = lls_cpu_grow_queries,
+    .gate_rows = lls_cpu_gate_rows,
     .norm_qk = lls_cpu_norm_qk,
     .rope = lls_cpu_rope,
     .cache_write = lls_cpu_cache_write,
@@ -228,7 +231,12 @@ int lls_cpu_device_create(const struct lls_device_options *options,
   if (d == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the CPU device");
   d->base = (struct lls_device){
-      .ops = &ops, .activation_type = LLS_F32, .is_host = true, .has_int8 = true};
+      .ops = &ops,
+      .activation_type = LLS_F32,
+      .is_host = true,
+      .has_int8 = true,
+      .extras = LLS_EXTRA_ALL,
+  };
   d->options = *options;
   d->level = level;
   lls_cpu_kernels_fill(&d->kernels, level);

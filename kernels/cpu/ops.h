@@ -29,6 +29,14 @@ void lls_cpu_logits(struct lls_device *, const struct lls_weight *, const void *
 void lls_cpu_linear_part(struct lls_device *, const struct lls_weight *, size_t first,
                          size_t n_outputs, const float *x, uint32_t n_rows, float *y);
 
+/* extras.c */
+void lls_cpu_xielu(struct lls_device *, const struct lls_xielu *, void *x,
+                   uint32_t n_rows, uint32_t columns);
+void lls_cpu_grow_queries(struct lls_device *, const struct lls_attention_shape *,
+                          const struct lls_query_growth *, void *qkv);
+void lls_cpu_gate_rows(struct lls_device *, const float *scores, void *x, uint32_t n_rows,
+                       uint32_t columns);
+
 /* restore.c */
 void lls_cpu_hidden_write(struct lls_device *, const struct lls_attention_shape *,
                           uint32_t layer, const void *h);

@@ -43,6 +43,8 @@ static double activation(enum lls_activation kind, double x)
     return tanh(x);
   case LLS_ACT_SILU:
     return x / (1 + exp(-x));
+  case LLS_ACT_SQUARED_RELU:
+    return x > 0 ? x * x : 0;
   case LLS_ACT_CLAMPED_SWIGLU:
     return fmin(x, 7) / (1 + exp(-1.702 * fmin(x, 7)));
   }

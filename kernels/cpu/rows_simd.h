@@ -139,6 +139,8 @@ INLINE vf activation(const enum lls_activation kind, vf x)
     return hyperbolic_tangent(x);
   case LLS_ACT_SILU:
     return silu(x);
+  case LLS_ACT_SQUARED_RELU:
+    return vmul(vmax(x, vzero()), vmax(x, vzero()));
   case LLS_ACT_CLAMPED_SWIGLU:
     return clamped_silu(x);
   }
@@ -176,6 +178,9 @@ INLINE void activate_any(enum lls_activation kind, const float *gate, const floa
     break;
   case LLS_ACT_SILU:
     activate_row(LLS_ACT_SILU, gate, up, n, y);
+    break;
+  case LLS_ACT_SQUARED_RELU:
+    activate_row(LLS_ACT_SQUARED_RELU, gate, up, n, y);
     break;
   case LLS_ACT_CLAMPED_SWIGLU:
     activate_row(LLS_ACT_CLAMPED_SWIGLU, gate, up, n, y);

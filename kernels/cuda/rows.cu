@@ -190,6 +190,8 @@ static __device__ __forceinline__ float activation(enum lls_activation kind, flo
     return tanhf(x);
   case LLS_ACT_SILU:
     return gate<T>(x, x);
+  case LLS_ACT_SQUARED_RELU: /* not offered: extras is 0 */
+    return x > 0 ? x * x : 0;
   case LLS_ACT_CLAMPED_SWIGLU:
     x = fminf(x, 7);
     return gate<T>(x, 1.702f * x);

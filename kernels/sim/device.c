@@ -212,6 +212,25 @@ static void rope(struct lls_device *device, const struct lls_attention_shape *at
   (void)device, (void)attention, (void)shape, (void)qkv;
 }
 
+static void xielu(struct lls_device *device, const struct lls_xielu *parameters, void *x,
+                  uint32_t n_rows, uint32_t columns)
+{
+  (void)device, (void)parameters, (void)x, (void)n_rows, (void)columns;
+}
+
+static void grow_queries(struct lls_device *device,
+                         const struct lls_attention_shape *shape,
+                         const struct lls_query_growth *growth, void *qkv)
+{
+  (void)device, (void)shape, (void)growth, (void)qkv;
+}
+
+static void gate_rows(struct lls_device *device, const float *scores, void *x,
+                      uint32_t n_rows, uint32_t columns)
+{
+  (void)device, (void)scores, (void)x, (void)n_rows, (void)columns;
+}
+
 static void cache_write(struct lls_device *device,
                         const struct lls_attention_shape *shape, uint32_t layer,
                         const void *qkv)
@@ -364,6 +383,9 @@ static const struct lls_device_ops ops = {
     .activate = activate,
     .gated = gated,
     .add = add,
+    .xielu = xielu,
+    .grow_queries = grow_queries,
+    .gate_rows = gate_rows,
     .norm_qk = norm_qk,
     .rope = rope,
     .cache_write = cache_write,
@@ -393,7 +415,12 @@ int lls_sim_device_create(const struct lls_sim_options *options, struct lls_devi
   if (d == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the simulated device");
   d->base = (struct lls_device){
-      .ops = &ops, .activation_type = LLS_BF16, .has_int8 = true, .is_empty = true};
+      .ops = &ops,
+      .activation_type = LLS_BF16,
+      .has_int8 = true,
+      .is_empty = true,
+      .extras = LLS_EXTRA_ALL,
+  };
   d->options = *options;
   d->next_step_ns = -1;
   snprintf(d->name, sizeof d->name, "%s", options->name != NULL ? options->name : "sim");

@@ -32,7 +32,8 @@ struct shape {
   enum lls_dtype element;
   bool int8; /* some of the full blocks are int8 */
   float soft_cap;
-  const float *sinks; /* (kv_heads group), or NULL */
+  const float *sinks;  /* (kv_heads group), or NULL */
+  const float *slopes; /* (kv_heads group) of ALiBi, or NULL */
 };
 
 struct sequence {
@@ -73,6 +74,7 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .window = shape->window,
       .soft_cap = shape->soft_cap,
       .sinks = shape->sinks,
+      .slopes = shape->slopes,
   };
   b->columns = (heads + 2 * shape->kv_heads) * shape->head_dim;
   b->out_columns = heads * shape->head_dim;
@@ -251,6 +253,8 @@ static inline double reference(const struct batch *b, const struct sequence *s,
     }
     if (shape->soft_cap > 0)
       score[t] = (double)shape->soft_cap * tanh(score[t] / (double)shape->soft_cap);
+    if (shape->slopes != NULL)
+      score[t] += (double)shape->slopes[head] * ((double)t - position);
     top = fmax(top, score[t]);
     added = fmax(added, magnitude);
   }

@@ -31,6 +31,8 @@ static long double formula(enum lls_activation kind, long double x)
     return tanhl(x);
   case LLS_ACT_SILU:
     return x / (1 + expl(-x));
+  case LLS_ACT_SQUARED_RELU:
+    return x > 0 ? x * x : 0;
   case LLS_ACT_CLAMPED_SWIGLU:
     return fminl(x, 7) / (1 + expl(-1.702L * fminl(x, 7)));
   }
@@ -55,6 +57,19 @@ static void fill_grid(float *x, size_t n)
   memcpy(x, extremes, sizeof extremes);
 }
 
+/* Numbers whose squares are finite. */
+static void squares(struct lls_device *device)
+{
+  float x[37], y[37];
+  for (int i = 0; i < 37; i++)
+    x[i] = y[i] = (float)(i - 18) * 1.7f;
+  device->ops->activate(device, LLS_ACT_SQUARED_RELU, y, 1, 37);
+  for (size_t i = 0; i < 37; i++) {
+    long double wanted = formula(LLS_ACT_SQUARED_RELU, x[i]);
+    assert_near(device, "squares", i, y[i], (double)wanted, tolerance(x[i], wanted));
+  }
+}
+
 static void activations(struct lls_device *device)
 {
   static const uint32_t columns[] = {8, 9, 31, 1000, 4096};
@@ -73,6 +88,7 @@ static void activations(struct lls_device *device)
       guarded_free(y);
     }
   }
+  squares(device);
 }
 
 static void test_activations(void **state)

@@ -128,6 +128,30 @@ static void sinks(struct lls_device *device)
   }
 }
 
+/* Slopes of 2^-1, 2^-8 and between; with the largest, far tokens have no weight. */
+static void slopes(struct lls_device *device)
+{
+  static const float numbers[] = {0.5f, 0.25f, 0.0625f, 0.00390625f};
+  for (size_t i = 0; i < 4; i++) {
+    struct shape shape = {
+        .kv_heads = 2,
+        .group = 2,
+        .head_dim = 32,
+        .block_tokens = 16,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .window = i < 2 ? 70 : 0,
+        .slopes = numbers,
+    };
+    mixed_batch(device, &shape, NULL);
+  }
+}
+
+static void test_slopes(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, 4096, slopes);
+}
+
 static void test_sinks(void **state)
 {
   (void)state;
@@ -314,6 +338,7 @@ int main(void)
       cmocka_unit_test(test_same_bits_on_any_threads),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_sinks),
+      cmocka_unit_test(test_slopes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
  */
 #include "t/rules.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 static void test_folder(void **state)
@@ -40,6 +41,35 @@ static void test_gguf(void **state)
   check_one(*state, &options);
 }
 
+/* A device without an operation refuses the model by the operation's name. */
+static void test_extras(void **state)
+{
+  static const struct {
+    char *model;
+    const char *name;
+  } cases[] = {{"bloom", "does not have ALiBi, which this model needs"},
+               {"apertus", "does not have xIELU"},
+               {"nemotron", "does not have the squared ReLU"},
+               {"ministral-3", "does not have queries that grow"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct drive_model m = {0};
+    struct lls_worker_rank_options made;
+    struct lls_error err = {0};
+    const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                          .cache_element = LLS_F32};
+    drive_prepare(&m, cases[i].model, &options, &made);
+    assert_int_equal(lls_cpu_device_create(&made.device, &m.device, &err), 0);
+    m.device->extras = 0;
+    assert_int_equal(
+        lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err),
+        -ENOTSUP);
+    assert_non_null(strstr(err.text, cases[i].name));
+    m.device->ops->destroy(m.device);
+    reference_free(m.reference);
+  }
+}
+
 /* A family's three tests; without a GGUF file the third is left out. */
 static size_t add_family(struct CMUnitTest *tests, size_t n, char *name)
 {
@@ -55,13 +85,16 @@ static size_t add_family(struct CMUnitTest *tests, size_t n, char *name)
 int main(void)
 {
   static char *names[] = {
-      "qwen3-vl",  "qwen2.5-vl",  "mistral-small-3", "granite-3", "ernie-4.5",
-      "command-r", "command-r7b", "exaone-4",        "olmo-3",    "seed-oss",
-      "hunyuan",   "starcoder2",  "gpt-2",           "gpt-j",     "phi-2",
-      "stablelm",  "falcon",      "falcon-40b",      "glm-4",
+      "qwen3-vl",    "qwen2.5-vl",  "mistral-small-3", "granite-3", "ernie-4.5",
+      "command-r",   "command-r7b", "exaone-4",        "olmo-3",    "seed-oss",
+      "hunyuan",     "starcoder2",  "gpt-2",           "gpt-j",     "phi-2",
+      "stablelm",    "falcon",      "falcon-40b",      "glm-4",     "apertus",
+      "bloom",       "mpt",         "nemotron",        "minicpm",   "pythia",
+      "ministral-3",
   };
-  struct CMUnitTest tests[3 * sizeof names / sizeof names[0]];
+  struct CMUnitTest tests[3 * sizeof names / sizeof names[0] + 1];
   size_t n = 0;
+  tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     n = add_family(tests, n, names[i]);
   return _cmocka_run_group_tests("families", tests, n, NULL, NULL);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the operations a model needs that only some devices have. */
+#include "core/model/model_config.h"
+
+uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
+{
+  const struct {
+    bool needed;
+    enum lls_device_extra bit;
+  } rows[] = {
+      {c->activation == LLS_ACT_SQUARED_RELU, LLS_EXTRA_SQUARED_RELU},
+      {c->xielu, LLS_EXTRA_XIELU},
+      {c->alibi > 0, LLS_EXTRA_ALIBI},
+      {c->growth.factor != 0 && (uint64_t)context + c->growth.offset > c->growth.every,
+       LLS_EXTRA_QUERY_GROWTH},
+  };
+  uint32_t extras = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (rows[i].needed)
+      extras |= rows[i].bit;
+  return extras;
+}
+
+const char *lls_extra_name(uint32_t extras)
+{
+  static const struct {
+    enum lls_device_extra bit;
+    const char *name;
+  } names[] = {
+      {LLS_EXTRA_SQUARED_RELU, "the squared ReLU"},
+      {LLS_EXTRA_XIELU, "xIELU"},
+      {LLS_EXTRA_ALIBI, "ALiBi"},
+      {LLS_EXTRA_QUERY_GROWTH,
+       "queries that grow with their position (in contexts beyond "
+       "the one of the first training)"},
+      {LLS_EXTRA_ROUTER, "a router of experts other than a softmax"},
+      {LLS_EXTRA_SHARED_GATE, "a gate of the shared expert"},
+  };
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if ((extras & names[i].bit) != 0)
+      return names[i].name;
+  return "nothing";
+}
