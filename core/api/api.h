@@ -22,6 +22,7 @@
 #ifndef LLS_API_API_H
 #define LLS_API_API_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,12 +60,14 @@ struct lls_api_config {
   const struct lls_tokenizer *tokenizer;
   struct lls_grammar_cache *grammars; /* for the tokeniser; NULL: no structured output */
   const struct lls_chat_template *chat_template; /* NULL: chat requests are refused */
-  struct lls_tool_dialect dialect; /* unset members are derived from the chat template */
-  const char *model_name;          /* the name that clients use for the model */
-  _Atomic uint32_t max_context;    /* most tokens of prompt and answer */
+  const json_t *template_variables; /* an object of defaults for it, or NULL */
+  struct lls_tool_dialect dialect;  /* unset members are derived from the chat template */
+  const char *model_name;           /* the name that clients use for the model */
+  _Atomic uint32_t max_context;     /* most tokens of prompt and answer */
   uint32_t vocab;
   uint32_t block_tokens;             /* tokens of a cache block, for /metrics */
   struct lls_sampling sampling;      /* defaults, from generation_config.json */
+  uint64_t seed;                     /* of requests that set none; 0: a random one each */
   bool few_samplers;                 /* the device has no chain of filters */
   struct lls_pooling_config pooling; /* NONE: requests for vectors are refused */
   uint32_t vector_columns;           /* elements of a vector */

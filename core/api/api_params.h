@@ -65,6 +65,7 @@ struct lls_api_params {
   /* most tokens; LLS_UNSET, or LLS_ENDLESS */
   int64_t max_tokens, max_completion_tokens;
   int64_t default_tokens; /* used without max_tokens; or LLS_ENDLESS */
+  bool cut_answer;        /* max_tokens beyond the room are cut to it, not refused */
   int64_t min_tokens;
   double temperature, top_p, min_p;
   double repetition_penalty, presence_penalty, frequency_penalty;

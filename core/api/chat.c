@@ -294,18 +294,19 @@ static json_t *read_variables(const struct lls_api_config *config, const json_t 
                  "'chat_template_kwargs' must be an object");
     return NULL;
   }
-  json_t *variables = json_is_object(given) ? json_copy(given) : json_object();
-  if (json_array_size(tools) > 0)
-    json_object_set(variables, "tools", tools);
+  json_t *variables = json_object();
   json_t *documents = json_object_get(body, "documents");
-  if (json_array_size(documents) > 0)
-    json_object_set_new(variables, "documents", lls_plain_guard(config, documents));
+  json_object_update(variables, (json_t *)config->template_variables);
   for (size_t i = 0; lls_param_variables[i] != NULL; i++) {
     json_t *value = json_object_get(body, lls_param_variables[i]);
-    bool plain = json_is_string(value) || json_is_boolean(value);
-    if (plain && json_object_get(variables, lls_param_variables[i]) == NULL)
+    if (json_is_string(value) || json_is_boolean(value))
       json_object_set(variables, lls_param_variables[i], value);
   }
+  json_object_update(variables, given);
+  if (json_array_size(tools) > 0)
+    json_object_set(variables, "tools", tools);
+  if (json_array_size(documents) > 0)
+    json_object_set_new(variables, "documents", lls_plain_guard(config, documents));
   if (variables == NULL)
     lls_api_fail(error, 503, NULL, NULL, "out of memory");
   return variables;

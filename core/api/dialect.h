@@ -80,6 +80,8 @@ struct lls_dialect {
   /* A whole answer is made of chunks, too: `chunk` is called as in a stream, and its
    * events are dropped. */
   bool gathers;
+  /* A number of tokens beyond the room is cut to the room, instead of refused. */
+  bool cuts_answers;
   const char *id_header;  /* one more header with the request id; errors have it, too */
   const char *batch_path; /* the "endpoint" of batches; NULL: batches don't support it */
   const struct lls_framing *framing;       /* NULL: no streams */

@@ -33,7 +33,8 @@ static size_t completion_tokens(const struct lls_api_params *params)
 {
   if (params->pooling != LLS_POOLING_NONE)
     return 0;
-  bool asked = params->max_tokens > 0 && params->max_tokens != LLS_ENDLESS;
+  bool asked =
+      params->max_tokens > 0 && params->max_tokens != LLS_ENDLESS && !params->cut_answer;
   return asked ? (size_t)params->max_tokens : 1;
 }
 

@@ -84,6 +84,7 @@ static int read_request(struct reading *reading, const json_t *body,
   if (lls_api_read_params(config, body, dialect->params_of, &reading->unknown, params,
                           error) != 0)
     return -1;
+  params->cut_answer = dialect->cuts_answers || config->limits.cut_max_tokens;
   int status =
       dialect->fit_prompts != NULL
           ? dialect->fit_prompts(config, body, reading->state, params, prompts, error)

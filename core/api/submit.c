@@ -11,8 +11,8 @@
 static uint64_t choice_seed(const struct lls_choice *choice)
 {
   const struct lls_api_params *params = &choice->generation->params;
-  uint64_t seed = params->seed;
-  if (!params->has_seed)
+  uint64_t seed = params->has_seed ? params->seed : choice->generation->api->config.seed;
+  if (!params->has_seed && seed == 0)
     uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
   return seed + choice->index % (uint64_t)params->n;
 }

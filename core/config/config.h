@@ -64,6 +64,7 @@ struct lls_model_section {                    /* [model] */
   int64_t load_format;                        /* enum lls_load_format */
   int64_t weights;                            /* enum lls_weight_format */
   const char *chat_template;                  /* file, or "": the model's own */
+  const char *template_variables;             /* a JSON object, or "" */
   const char *tool_format, *reasoning_format; /* text/tools/tool_dialect.h reads them */
   int64_t pooling;                            /* enum lls_pooling_choice */
 };

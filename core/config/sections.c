@@ -90,6 +90,11 @@ static const struct lls_param server_params[] = {
                    "refuse requests with parameters that are unknown here, instead of "
                    "ignoring these",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(api, cut_max_tokens, "false",
+                   "a max_tokens that is more than the context has room for is cut to "
+                   "that room, instead of refused; llama.cpp's and Ollama's own paths "
+                   "always cut",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, escape_special_tokens, "true",
                    "names of special tokens, such as <|im_end|>, in the content of users "
                    "and tools are plain text; false: they are these tokens, so that a "
@@ -235,6 +240,10 @@ static const struct lls_param model_params[] = {
     LLS_PARAM_PATH(model, chat_template, "",
                    "file of a Jinja template that turns the messages of a chat into the "
                    "prompt, in place of the model's own; empty: the model's own"),
+    LLS_PARAM_STRING(model, template_variables, "",
+                     "a JSON object of variables for the chat template, such as "
+                     "{\"enable_thinking\": false}, which a request's "
+                     "chat_template_kwargs and parameters override"),
     LLS_PARAM_STRING(
         model, tool_format, "auto",
         "syntax of the model's tool calls: hermes, llama3_json, mistral, harmony and "
@@ -302,8 +311,10 @@ static const struct lls_param engine_params[] = {
     LLS_PARAM_INT(engine, max_requests, "16384", 1, 1 << 20, "requests",
                   "most requests that run or wait, by default as many as "
                   "max_connections; further ones are answered with 429"),
-    LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
-                  "seed of all random choices of a request that sets none"),
+    LLS_PARAM_INT(
+        engine, seed, "0", 0, 9e15, "",
+        "seed of requests that set none, and of dummy weights; 0: requests get a "
+        "random one each"),
     LLS_PARAM_STRING(
         engine, profile, "",
         "for llmserve-whatif: the speed of the device, as a file of llmserve-profile or "

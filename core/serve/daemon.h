@@ -143,6 +143,7 @@ struct server {
   struct lls_channel *within;
   struct lls_worker_ranks *followers; /* the other ranks if they are threads */
   struct lls_tokenizer *tokenizer;
+  json_t *template_variables;         /* defaults for the chat template; or NULL */
   struct lls_grammar_cache *grammars; /* for the tokenizer's vocabulary */
   struct lls_chat_template *chat_template;
   struct lls_tool_dialect dialect;

@@ -3,6 +3,7 @@
  * Settings that a start, a check and a reload read alike: the keys that [server] names,
  * the certificate of [tls], how many tokens of a request the cache holds; see daemon.h.
  */
+#include "core/base/json_parse.h"
 #include "core/serve/daemon.h"
 
 #include <errno.h>
@@ -63,6 +64,20 @@ int server_load_tls(const struct lls_config *c, struct lls_tls **out, server_say
   return 0;
 }
 
+/* Reads the variables that the configuration gives to the chat template. */
+static int load_variables(struct server *s, struct lls_error *err)
+{
+  const char *text = s->config->model.template_variables;
+  if (text[0] == '\0')
+    return 0;
+  s->template_variables = lls_json_parse_string(text, JSON_REJECT_DUPLICATES, NULL);
+  if (json_is_object(s->template_variables))
+    return 0;
+  return lls_config_fail(s->config, err, -EINVAL, "model", "template_variables",
+                         "must be a JSON object on one line, such as "
+                         "{\"enable_thinking\": false}");
+}
+
 int server_load_template(struct server *s, struct lls_error *err)
 {
   const struct lls_model_section *model = &s->config->model;
@@ -74,7 +89,7 @@ int server_load_template(struct server *s, struct lls_error *err)
                                &key, err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "model", key, "%s",
                                   lls_error_text(err, rc))
-                : 0;
+                : load_variables(s, err);
 }
 
 /*

@@ -233,6 +233,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .tokenizer = s->tokenizer,
       .grammars = s->grammars,
       .chat_template = s->chat_template,
+      .template_variables = s->template_variables,
       .dialect = s->dialect,
       .model_name = c->server.served_model_name,
       .max_context = server_max_context(c, s->engines[0]),
@@ -243,6 +244,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .min_p = (float)m->min_p,
                    .top_k = (int32_t)m->top_k,
                    .repetition_penalty = (float)m->repetition_penalty},
+      .seed = (uint64_t)c->engine.seed,
       .few_samplers = !s->devices[0]->ops->has_filter_chain,
       .pooling = s->pooling,
       .vector_columns = lls_engine_vector_columns(s->engines[0]),
@@ -299,6 +301,7 @@ void server_destroy_parts(struct server *s)
   lls_changes_free(&s->autopilot.before);
   server_free_whatif(s);
   lls_chat_template_free(s->chat_template);
+  json_decref(s->template_variables);
   lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);
 }

@@ -142,6 +142,10 @@ for my $name (qw(pair roberta-pair xlmr-pair xlmr-pair.gguf)) {
     my $answer = $server->post('/v1/score', { text_1 => $first, text_2 => $second });
     cmp_ok furthest([map { $_->{score} } @{ $answer->{json}{data} }], \@want), '<', 1e-4, "$name: scores of pairs";
     is $answer->{json}{usage}{prompt_tokens}, sum(map { scalar @$_ } @{ $pairs->{ids} }), '  from as many tokens';
+    my $texts = $server->post('/rerank', { query => $first->[1], texts => [@$second[0, 1, 4]], return_text => JSON::PP::true })->{json};
+    my %of = map { ($_->{index} => $_) } @{ $server->post('/rerank', { query => $first->[1], documents => [@$second[0, 1, 4]] })->{json}{results} };
+    is_deeply [map { [@$_{qw(index score text)}] } @$texts], [map { [$_, $of{$_}{relevance_score}, $of{$_}{document}{text}] } sort { $of{$b}{relevance_score} <=> $of{$a}{relevance_score} } keys %of],
+        'TEI\'s form of a ranking';
     my @ranking = @{ $server->post('/v1/rerank', { query => $first->[1], documents => [@$second[0, 1, 4]], top_n => 3 })->{json}{results} };
     my ($own) = grep { $_->{index} == 1 } @ranking;
     cmp_ok abs($own->{relevance_score} - $want[1]), '<', 1e-4, '  and in a ranking';

@@ -87,6 +87,22 @@ my @cached = map { complete(0, n_predict => 1, cache_prompt => $_)->{json}{timin
 ok $cached[0] > 0 && $cached[1] == 0, 'cache_prompt';
 is complete(0, n_predict => 1, id_slot => -1, cache_prompt => $true, seed => 4294967295)->{headers}{'x-llmserve-ignored'}, undef, 'neutral values are not';
 
+# ---- what llama.cpp's tests ask for ------------------------------------------------------
+my $context = get('/v1/models')->{data}[0]{max_model_len};
+my $drawn = complete(0, n_predict => 2, n_probs => 3, temperature => 1, top_k => 1, post_sampling_probs => $true)->{json}{completion_probabilities};
+is_deeply [map { [$_->{prob}, scalar @{ $_->{top_probs} }, $_->{top_probs}[0]{prob}, exists $_->{logprob}] } @$drawn], [([1, 1, 1, '']) x 2], 'post_sampling_probs';
+my $biased = complete(0, n_predict => 1, logit_bias => { 'O' => -100, 40 => 3 }, ignore_eos => $true)->{json};
+isnt substr($biased->{content}, 0, 1), 'O', 'logit_bias by texts';
+is_deeply [sort { $a <=> $b } map { $_->{bias} // -1000 } @{ $biased->{generation_settings}{logit_bias} }], [-1000, -100, 3], '  is shown, with that of ignore_eos';
+my $long = complete(0, n_predict => $context)->{json};
+is_deeply [@$long{qw(stop_type truncated)}], ['eos', $false], 'an n_predict beyond the context is cut';
+my $full = complete(0, prompt => 'x' x ($context - 6), n_predict => 100, ignore_eos => $true)->{json};
+is_deeply [@$full{qw(stop_type truncated)}, $full->{tokens_evaluated} + $full->{tokens_predicted}], ['limit', $true, $context], '  and the answer truncated';
+my $over = complete(0, prompt => 'x' x ($context + 1))->{json}{error};
+is $over->{type}, 'exceed_context_size_error', 'a prompt that is too long has a type of its own';
+like $over->{message}, qr/exceeds the available context size/, '  and llama.cpp\'s words';
+is $server->post('/v1/completions', { prompt => 'x', max_tokens => $context + 1 })->{status}, 400, 'which /v1 refuses';
+
 # ---- beside it ------------------------------------------------------------------------
 my $start = $script->start(0) - 3;
 is $server->post('/infill', { input_prefix => 'x' x ($start - 2), input_suffix => 'y', prompt => 'z', temperature => 0 })->{json}{content}, "One.\nTwo.", 'infill';
@@ -105,6 +121,11 @@ is $timed->{timings}{predicted_n}, 3, 'timings in /v1, where they are wanted';
 ok !exists $server->post('/v1/completions', { prompt => 'x', max_tokens => 1 })->{json}{timings}, 'and only there';
 is $server->stop, 0, 'the server ends well';
 
-my $plain = Script->new(answers => ['x'])->server;
+my $plain = Script->new(answers => ['x'], template => '{{ messages[0].content }}{{ mood }}', front => "cut_max_tokens = true\n",
+    model => "template_variables = {\"mood\": \"glad\"}\n", rest => "[engine]\nseed = 7\nthreads = 1\npin = false\n")->server;
+my @mood = map { $plain->post('/apply-template', { messages => [{ role => 'user', content => 'a' }], %$_ })->{json}{prompt} } {}, { chat_template_kwargs => { mood => 'sad' } };
+is_deeply \@mood, ['aglad', 'asad'], 'template_variables, which a request overrides';
+is $plain->post('/completion', { prompt => 'x', n_predict => 1 })->{json}{generation_settings}{seed}, 7, 'the seed of requests that set none';
+is $plain->post('/v1/completions', { prompt => 'x', max_tokens => 1e6 })->{status}, 200, 'cut_max_tokens';
 like $plain->post('/infill', { input_prefix => 'x' })->{json}{error}{message}, qr/does not fill in texts/, 'a model that does not fill in says so';
 done_testing;

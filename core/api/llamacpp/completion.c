@@ -97,6 +97,25 @@ static void drop_neutral(json_t *form)
     json_object_set_new(form, "stop", kept);
 }
 
+/* Makes pairs of an object of biases: here, its keys may be texts. */
+static void pair_biases(json_t *form)
+{
+  const char *key;
+  json_t *bias, *given = json_object_get(form, "logit_bias");
+  if (!json_is_object(given))
+    return;
+  json_t *pairs = json_array();
+  json_object_foreach(given, key, bias)
+  {
+    char *end;
+    long token = strtol(key, &end, 10);
+    bool is_id = end != key && *end == '\0';
+    lls_json_add(&pairs, json_pack("[o, O]",
+                                   is_id ? json_integer(token) : json_string(key), bias));
+  }
+  json_object_set_new(form, "logit_bias", pairs);
+}
+
 /* Refuses parameters that would change the answer and are not supported. */
 static int check_supported(const json_t *form, struct lls_api_error *error)
 {
@@ -206,6 +225,7 @@ json_t *lls_llamacpp_translate(json_t *body, const struct lls_past *past, void *
       take_fields(form, answer, error) != 0)
     goto fail;
   drop_neutral(form);
+  pair_biases(form);
   set_salt(form);
   rename_members(form);
   set_defaults(form);
@@ -226,6 +246,7 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
 }
 
 const struct lls_dialect lls_llamacpp_completion = {
+    .cuts_answers = true,
     .id_prefix = "cmpl-",
     .params_of = LLS_COMPLETIONS,
     .framing = &lls_framing_unended,

@@ -2,10 +2,12 @@
 /* Writes the answers of /completion and /infill, whole and as events; see llamacpp.h. */
 #include "core/api/llamacpp/llamacpp.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/api/openai/wire.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define NO_SEED INT64_C(4294967295) /* llama.cpp's number for a random seed */
 
@@ -56,13 +58,34 @@ static void put_samplers(json_t **settings, const struct lls_api_params *params)
     lls_json_put(settings, counts[i].name, json_integer(counts[i].value));
 }
 
-json_t *lls_llamacpp_settings(const struct lls_api_params *params)
+/* Returns the biases; null, which stands for minus infinity, for the end tokens that
+ * ignore_eos leaves out. */
+static json_t *biases_json(const struct lls_api *api, const struct lls_api_params *params)
+{
+  json_t *list = json_array();
+  int32_t eos = lls_tokenizer_eos(api->config.tokenizer);
+  for (size_t i = 0; i < params->n_bias; i++)
+    lls_json_add(&list, json_pack("{s:f, s:i}", "bias", (double)params->bias[i].bias,
+                                  "token", (int)params->bias[i].token));
+  if (params->ignore_eos && eos >= 0)
+    lls_json_add(&list, json_pack("{s:n, s:i}", "bias", "token", (int)eos));
+  return list;
+}
+
+static json_int_t seed_of(const struct lls_api *api, const struct lls_api_params *params)
+{
+  if (params->has_seed)
+    return (json_int_t)params->seed;
+  return api->config.seed != 0 ? (json_int_t)api->config.seed : NO_SEED;
+}
+
+json_t *lls_llamacpp_settings(const struct lls_api *api,
+                              const struct lls_api_params *params)
 {
   json_int_t most = count_json(params->max_tokens);
   json_t *settings =
       json_pack("{s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:I, s:b}",
-                "n_predict", most, "max_tokens", most, "seed",
-                (json_int_t)(params->has_seed ? (int64_t)params->seed : NO_SEED),
+                "n_predict", most, "max_tokens", most, "seed", seed_of(api, params),
                 "temperature", params->temperature, "top_k", (json_int_t)params->top_k,
                 "top_p", params->top_p, "min_p", params->min_p, "repeat_penalty",
                 params->repetition_penalty, "presence_penalty", params->presence_penalty,
@@ -71,6 +94,7 @@ json_t *lls_llamacpp_settings(const struct lls_api_params *params)
                 (json_int_t)(params->logprobs > 0 ? params->logprobs : 0),
                 "timings_per_token", params->timings);
   lls_json_put(&settings, "stop", stops_json(&params->stop));
+  lls_json_put(&settings, "logit_bias", biases_json(api, params));
   put_samplers(&settings, params);
   return settings;
 }
@@ -80,6 +104,28 @@ json_t *lls_llamacpp_settings(const struct lls_api_params *params)
 static void put_id(json_t *object, int32_t token)
 {
   json_object_set_new(object, "id", json_integer(token));
+}
+
+/* Turns the log probability of post_sampling_probs into a probability. */
+static void put_probability(json_t *token)
+{
+  double logprob = json_number_value(json_object_get(token, "logprob"));
+  json_object_set_new(token, "prob", json_real(exp(logprob)));
+  json_object_del(token, "logprob");
+}
+
+/* Gives a token's probabilities the names that they have with post_sampling_probs. */
+static void name_probabilities(json_t *token)
+{
+  size_t i;
+  json_t *other, *top = json_object_get(token, "top_logprobs");
+  json_array_foreach(top, i, other)
+  {
+    put_probability(other);
+  }
+  put_probability(token);
+  json_object_set(token, "top_probs", top);
+  json_object_del(token, "top_logprobs");
 }
 
 /* Returns the probabilities of the tokens not reported yet. */
@@ -93,6 +139,8 @@ static json_t *probabilities(const struct lls_choice *choice)
     put_id(token, sampled->token);
     for (uint32_t k = 0; k < sampled->n_top; k++)
       put_id(json_array_get(top, k), sampled->top_token[k]);
+    if (choice->generation->params.drawn_logprobs)
+      name_probabilities(token);
     lls_json_add(&list, token);
   }
   return list;
@@ -131,16 +179,37 @@ static json_t *stopping_word(const struct lls_choice *choice)
   return word != NULL ? json_stringn(word->text, word->length) : json_string("");
 }
 
+/* Returns true if the answer ended because the context had no more room. */
+static bool fills_context(const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  uint64_t used = choice->prompt->n_tokens + choice->n_tokens;
+  return used >= generation->api->config.max_context &&
+         (int64_t)choice->n_tokens < generation->params.max_tokens;
+}
+
+/* Returns the text of the prompt's tokens, the special ones among them. */
+static json_t *prompt_text(const struct lls_choice *choice)
+{
+  struct lls_text text = {0};
+  lls_api_decode(&choice->generation->api->config, choice->prompt->tokens,
+                 choice->prompt->n_tokens, false, &text);
+  json_t *prompt = json_stringn(text.data != NULL ? text.data : "", text.length);
+  lls_text_free(&text);
+  return prompt;
+}
+
 /* Puts the members of a finished answer. */
 static void put_end(json_t **object, const struct lls_choice *choice, bool new_line)
 {
   const struct lls_generation *generation = choice->generation;
   const struct lls_api_prompt *prompt = choice->prompt;
   lls_json_put(object, "model", json_string(generation->api->model_name));
-  lls_json_put(object, "generation_settings", lls_llamacpp_settings(&generation->params));
-  lls_json_put(object, "prompt", json_stringn(prompt->text, prompt->text_bytes));
+  lls_json_put(object, "generation_settings",
+               lls_llamacpp_settings(generation->api, &generation->params));
+  lls_json_put(object, "prompt", prompt_text(choice));
   lls_json_put(object, "has_new_line", json_boolean(new_line));
-  lls_json_put(object, "truncated", json_false());
+  lls_json_put(object, "truncated", json_boolean(fills_context(choice)));
   lls_json_put(object, "stop_type", json_string(stop_type(choice)));
   lls_json_put(object, "stopping_word", stopping_word(choice));
   lls_json_put(object, "tokens_cached",
@@ -257,11 +326,19 @@ json_t *lls_llamacpp_end(const struct lls_generation *generation)
 
 /* ---- errors ------------------------------------------------------------------------ */
 
-/* Adds the status, which llama.cpp has as the code. */
+/* Adds the status, which llama.cpp has as the code, and its words for a prompt that is
+ * too long. */
 json_t *lls_llamacpp_error(const struct lls_api_error *error)
 {
   json_t *made = lls_api_error_json(error);
   json_t *inner = json_object_get(made, "error");
+  const char *code = json_string_value(json_object_get(inner, "code"));
+  if (code != NULL && strcmp(code, "context_length_exceeded") == 0) {
+    json_object_set_new(inner, "type", json_string("exceed_context_size_error"));
+    json_object_set_new(inner, "message",
+                        json_sprintf("the request exceeds the available context size. %s",
+                                     error->message.text));
+  }
   if (inner != NULL)
     json_object_set_new(inner, "code", json_integer((json_int_t)error->status));
   return made;

@@ -162,6 +162,7 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
 }
 
 const struct lls_dialect lls_llamacpp_infill = {
+    .cuts_answers = true,
     .id_prefix = "infill-",
     .params_of = LLS_COMPLETIONS,
     .framing = &lls_framing_unended,

@@ -27,7 +27,8 @@ json_t *lls_llamacpp_translate(json_t *body, const struct lls_past *past, void *
 void lls_llamacpp_rename(struct lls_api_error *error);
 
 /* Returns "generation_settings": the values that the parameters have. */
-json_t *lls_llamacpp_settings(const struct lls_api_params *params);
+json_t *lls_llamacpp_settings(const struct lls_api *api,
+                              const struct lls_api_params *params);
 
 /* The answer: see struct lls_dialect. */
 json_t *lls_llamacpp_whole(const struct lls_generation *generation);

@@ -29,7 +29,7 @@ static json_t *default_settings(const struct lls_api *api)
   json_t *nothing = json_object(), *settings = json_null();
   if (nothing != NULL && lls_api_read_params(&api->config, nothing, LLS_COMPLETIONS,
                                              &unknown, &params, &error) == 0) {
-    settings = lls_llamacpp_settings(&params);
+    settings = lls_llamacpp_settings(api, &params);
     lls_api_params_free(&params);
   }
   lls_unknown_free(&unknown);

@@ -387,9 +387,10 @@ static int read_raw(const struct lls_api_config *config, const json_t *body,
 }
 
 #define OLLAMA_ANSWERS                                                                   \
-  .framing = &lls_ollama_lines, .rename = rename_param, .whole = lls_ollama_whole,       \
-  .chunk = lls_ollama_chunk, .end = lls_ollama_end, .failure = lls_ollama_failure,       \
-  .error = lls_ollama_error, .free_state = lls_ollama_free
+  .cuts_answers = true, .framing = &lls_ollama_lines, .rename = rename_param,            \
+  .whole = lls_ollama_whole, .chunk = lls_ollama_chunk, .end = lls_ollama_end,           \
+  .failure = lls_ollama_failure, .error = lls_ollama_error,                              \
+  .free_state = lls_ollama_free
 
 static const struct lls_dialect raw_prompt = {
     .id_prefix = "gen-",

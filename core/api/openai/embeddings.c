@@ -11,12 +11,45 @@
 
 #include "core/api/openai/vectors.h"
 
+/* Returns the text of llama.cpp's objects, {"prompt_string": TEXT} and {"content":
+ * [{"type": "text", "text": TEXT}, ...]}, or the value itself; a new reference. */
+static json_t *plain_input(json_t *value)
+{
+  size_t i;
+  json_t *part, *string = json_object_get(value, "prompt_string");
+  json_t *content = json_object_get(value, "content");
+  struct lls_text text = {0};
+  bool all = json_array_size(content) > 0;
+  if (json_is_string(string) && json_object_size(value) == 1)
+    return json_incref(string);
+  json_array_foreach(content, i, part)
+  {
+    const char *type = json_string_value(json_object_get(part, "type"));
+    json_t *piece = json_object_get(part, "text");
+    all = all && type != NULL && strcmp(type, "text") == 0 && json_is_string(piece);
+    if (all)
+      lls_text_append(&text, json_string_value(piece), json_string_length(piece));
+  }
+  json_t *plain = all ? json_stringn(text.data != NULL ? text.data : "", text.length)
+                      : json_incref(value);
+  lls_text_free(&text);
+  return plain;
+}
+
 static int read_inputs(const struct lls_api_config *config, const json_t *body,
                        const struct lls_api_params *params,
                        struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
-  return lls_prompts_read(config, json_object_get(body, "input"), "input", params,
-                          prompts, error);
+  size_t i;
+  json_t *item, *given = json_object_get(body, "input");
+  json_t *input = json_is_array(given) ? json_array() : plain_input(given);
+  json_array_foreach(given, i, item)
+  {
+    json_array_append_new(input, plain_input(item));
+  }
+  int rc = lls_prompts_read(config, input, "input", params, prompts, error);
+  json_decref(input);
+  return rc;
 }
 
 const struct lls_dialect lls_embeddings = {
@@ -117,8 +150,45 @@ static int read_documents(const struct lls_api_config *config, const json_t *bod
   return read_texts(config, texts, (size_t)n, "documents", params, prompts, error);
 }
 
+/* Makes documents of TEI's "texts". */
+static json_t *translate_texts(json_t *body, const struct lls_past *past, void **state,
+                               struct lls_unknown_names *unknown,
+                               struct lls_api_error *error)
+{
+  (void)past;
+  (void)state;
+  (void)unknown;
+  json_t *form = json_copy(body), *shown = json_object_get(body, "return_text");
+  if (form == NULL) {
+    lls_api_fail(error, 503, NULL, NULL, "out of memory");
+    return NULL;
+  }
+  json_object_set(form, "documents", json_object_get(body, "texts"));
+  json_object_set_new(form, "return_documents", json_boolean(json_is_true(shown)));
+  json_object_del(form, "texts");
+  json_object_del(form, "return_text");
+  return form;
+}
+
+static const struct lls_dialect rerank_texts = {
+    .id_prefix = "rerank-",
+    .params_of = LLS_RERANK,
+    .translate = translate_texts,
+    .read_prompts = read_documents,
+    .write = lls_vectors_texts,
+    .error = lls_api_error_json,
+};
+
+static const struct lls_dialect *pick_ranking(const json_t *body)
+{
+  bool texts = json_object_get(body, "texts") != NULL &&
+               json_object_get(body, "documents") == NULL;
+  return texts ? &rerank_texts : &lls_rerank;
+}
+
 const struct lls_dialect lls_rerank = {
     .id_prefix = "rerank-",
+    .pick = pick_ranking,
     .params_of = LLS_RERANK,
     .read_prompts = read_documents,
     .write = lls_vectors_ranking,

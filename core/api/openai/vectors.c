@@ -161,25 +161,47 @@ static json_t *result(const struct lls_generation *generation, const struct rank
   return json;
 }
 
-static json_t *ranking(const struct lls_generation *generation)
+/* Returns a result in the shape of TEI, Hugging Face's server for embeddings. */
+static json_t *text_result(const struct lls_generation *generation,
+                           const struct ranked *r)
+{
+  const struct lls_api_prompt *text =
+      &generation->prompts.prompts[n_queries(generation) + r->index];
+  json_t *json = json_pack("{s:i, s:f}", "index", (int)r->index, "score", r->score);
+  if (generation->params.return_documents)
+    lls_json_put(&json, "text", json_stringn(text->text, text->text_bytes));
+  return json;
+}
+
+/* Returns the results, best first; NULL if out of memory. */
+static json_t *ranked(const struct lls_generation *generation,
+                      json_t *(*shape)(const struct lls_generation *,
+                                       const struct ranked *))
 {
   uint32_t skipped = n_queries(generation), n = generation->n_choices - skipped;
   int64_t top = generation->params.top_n;
   struct ranked *all = calloc(n, sizeof *all);
-  json_t *json = envelope(generation), *results = json_array();
+  json_t *results = all != NULL ? json_array() : NULL;
   for (uint32_t i = 0; all != NULL && i < n; i++)
     all[i] = (struct ranked){i, pair_score(generation, 0, skipped + i)};
   if (all != NULL)
     qsort(all, n, sizeof *all, compare);
   for (uint32_t i = 0; all != NULL && i < n && i < top; i++)
-    lls_json_add(&results, result(generation, &all[i]));
-  lls_json_put(&json, "results", results);
-  bool whole = all != NULL;
+    lls_json_add(&results, shape(generation, &all[i]));
   free(all);
-  if (whole)
-    return json;
-  json_decref(json);
-  return NULL;
+  return results;
+}
+
+static json_t *ranking(const struct lls_generation *generation)
+{
+  json_t *json = envelope(generation);
+  lls_json_put(&json, "results", ranked(generation, result));
+  return json;
+}
+
+static json_t *texts(const struct lls_generation *generation)
+{
+  return ranked(generation, text_result);
 }
 
 static json_t *scores(const struct lls_generation *generation)
@@ -228,6 +250,11 @@ char *lls_vectors_list(const struct lls_generation *generation)
 char *lls_vectors_ranking(const struct lls_generation *generation)
 {
   return text_of(generation, ranking);
+}
+
+char *lls_vectors_texts(const struct lls_generation *generation)
+{
+  return text_of(generation, texts);
 }
 
 char *lls_vectors_scores(const struct lls_generation *generation)

@@ -9,6 +9,7 @@
  * memory. */
 char *lls_vectors_list(const struct lls_generation *generation);
 char *lls_vectors_ranking(const struct lls_generation *generation);
+char *lls_vectors_texts(const struct lls_generation *generation); /* TEI's */
 char *lls_vectors_scores(const struct lls_generation *generation);
 
 /* Appends the vectors, each an array of numbers, with commas between them; sets
