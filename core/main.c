@@ -12,6 +12,7 @@
 #include "core/plugin/trial.h"
 #include "core/ranks/ranks.h"
 #include "core/sdk/new_plugin.h"
+#include "core/serve/get_model.h"
 #include "core/serve/serve.h"
 #include "kernels/builtin.h"
 
@@ -35,10 +36,14 @@ static const char usage[] =
     "      --port=N       listen on port N of 127.0.0.1\n"
     "      --set=SECTION.KEY=VALUE\n"
     "                     count this before what the file says; may be given again\n"
+    "      --no-download  serve a model of Hugging Face as the cache has it, or not\n"
     "\n"
-    "MODEL is a Hugging Face folder or a .gguf file, and counts before [model] path. "
-    "With\n"
-    "it no file is needed, or read unless -c names one: llmserve model.gguf --port 8080\n"
+    "MODEL is a Hugging Face folder or a .gguf file, or the name of a model at Hugging\n"
+    "Face, which is fetched: Qwen/Qwen3-0.6B, or for one GGUF file "
+    "OWNER/NAME:Q4_K_M. It\n"
+    "counts before [model] path. With it no file is needed, or read unless -c names "
+    "one:\n"
+    "llmserve model.gguf --port 8080\n"
     "\n"
     "Instead of serving:\n"
     "      --check-config  check the configuration, and the model without its\n"
@@ -77,6 +82,7 @@ struct arguments {
   const char *kind, *name; /* kind and name of a new plugin, or of one to describe */
   enum command command;
   bool experimental; /* also describe experimental parameters */
+  bool no_download;
 };
 
 /* Values of options without a letter begin here, above every character. */
@@ -110,6 +116,7 @@ static int parse(int argc, char **argv, struct arguments *out)
       {"help-config", no_argument, NULL, LONG_ONLY + COMMAND_HELP_CONFIG},
       {"list-plugins", no_argument, NULL, LONG_ONLY + COMMAND_LIST_PLUGINS},
       {"experimental", no_argument, NULL, 'e'},
+      {"no-download", no_argument, NULL, 'n'},
       {"new-plugin", required_argument, NULL, LONG_ONLY + COMMAND_NEW_PLUGIN},
       {"help", no_argument, NULL, 'h'},
       {"version", no_argument, NULL, 'V'},
@@ -126,6 +133,8 @@ static int parse(int argc, char **argv, struct arguments *out)
       out->settings[out->n_settings++] = optarg;
     else if (c == 'e')
       out->experimental = true;
+    else if (c == 'n')
+      out->no_download = true;
     else
       out->command = c == 'h'   ? COMMAND_HELP
                      : c == 'V' ? COMMAND_VERSION
@@ -228,6 +237,34 @@ static int list_plugins(const struct arguments *a)
   return EXIT_USAGE;
 }
 
+#ifdef LLS_CURL
+/* Fetches the model if it is one at a hub. Returns 0 or the process's exit status, or
+ * ends by the signal that ended the download. */
+static int get_model(const struct arguments *a)
+{
+  struct lls_error err = {0};
+  int signal_of_end;
+  signal(SIGPIPE, SIG_IGN); /* a hub that closes the connection is an error code */
+  int rc = lls_get_model(a->config, a->settings, a->n_settings, &signal_of_end, &err);
+  if (rc == 0)
+    return 0;
+  fprintf(stderr, "llmserve: %s%s\n", lls_error_text(&err, rc),
+          signal_of_end != 0 ? "; the next start continues" : "");
+  if (signal_of_end != 0) {
+    signal(signal_of_end, SIG_DFL);
+    raise(signal_of_end);
+  }
+  return EXIT_FAILURE;
+}
+#else
+/* Fetches nothing; loading has a sentence for a model that the cache lacks. */
+static int get_model(const struct arguments *a)
+{
+  (void)a;
+  return 0;
+}
+#endif
+
 static int serve(const struct arguments *a)
 {
   struct lls_config config;
@@ -236,6 +273,9 @@ static int serve(const struct arguments *a)
     fprintf(stderr, "llmserve: %s\n", err.text);
     return EXIT_FAILURE;
   }
+  int status = a->no_download ? 0 : get_model(a);
+  if (status != 0)
+    return status;
   if (load_config(a, &config) < 0)
     return EXIT_USAGE;
   return lls_serve(&config, &lls_builtin_devices);

@@ -242,6 +242,7 @@ int lls_config_reload(const struct lls_config *running, const struct lls_changes
   struct lls_loading l = {.config = config,
                           .errors = errors,
                           .path = running->has_file ? running->ini.path : NULL,
+                          .running = running,
                           .serving = true};
   return load(&l, running->settings, running->n_settings, changes);
 }
@@ -249,8 +250,11 @@ int lls_config_reload(const struct lls_config *running, const struct lls_changes
 int lls_config_unpack(const struct lls_config *running, struct lls_unpack *packed,
                       struct lls_config *config, struct lls_config_errors *errors)
 {
-  struct lls_loading l = {
-      .config = config, .errors = errors, .packed = packed, .serving = true};
+  struct lls_loading l = {.config = config,
+                          .errors = errors,
+                          .packed = packed,
+                          .running = running,
+                          .serving = true};
   const struct lls_changes none = {0};
   int rc = load(&l, NULL, 0, &none);
   if (rc == 0) { /* for a later reload in this process */

@@ -174,40 +174,18 @@ static bool has_suffix(const char *text, const char *suffix)
   return length >= end && strcasecmp(text + length - end, suffix) == 0;
 }
 
-/* Returns the likely mistake in a path that looks like something else. */
-static const char *misunderstood(const char *path, char *text, size_t size)
-{
-  const char *slash = strchr(path, '/');
-  if (path[0] == '~')
-    return ": write the folder in full, ~ is a shell's";
-  if (slash == NULL || slash == path || path[0] == '.' || slash[1] == '\0' ||
-      strchr(slash + 1, '/') != NULL)
-    return "";
-  const char *kind = strchr(slash, ':'); /* llama.cpp's notation: org/name:Q4_K_M */
-  if (kind != NULL)
-    snprintf(text, size,
-             ": if that is a model at Hugging Face, download it first (hf download %.*s "
-             "--include '*%s*.gguf' --local-dir FOLDER) and name the .gguf file in the "
-             "folder",
-             (int)(kind - path), path, kind + 1);
-  else
-    snprintf(text, size,
-             ": if that is a model at Hugging Face, download it first (hf download %s "
-             "--local-dir FOLDER) and name the folder",
-             path);
-  return text;
-}
-
-static void cannot_open_model(struct lls_loading *l, unsigned line, int code)
+static void cannot_open_model(struct lls_loading *l, unsigned line, int code,
+                              const char *hint)
 {
   const struct lls_config *c = l->config;
   const struct lls_ini_entry *entry = lls_ini_find(&c->ini, "model", "path");
-  char text[LLS_ERROR_MAX];
   lls_loading_error(
       l, line,
-      "[model] path: expected a model folder or a .gguf file; cannot open '%s': %s%s",
-      c->model.path, strerror(code),
-      code == ENOENT ? misunderstood(entry->value, text, sizeof text) : "");
+      "[model] path: expected a model folder or a .gguf file; cannot open '%s': %s%s%s",
+      c->model.path, strerror(code), hint,
+      code == ENOENT && entry->value[0] == '~'
+          ? ": write the folder in full, ~ is a shell's"
+          : "");
 }
 
 /* Returns the number of .gguf files in a folder; `name` gets the name of the first. */
@@ -247,14 +225,16 @@ static void no_config(struct lls_loading *l, unsigned line, const char *config, 
 
 static void check_model(struct lls_loading *l)
 {
-  const char *path = l->config->model.path;
   struct stat st;
-  if (path == NULL)
+  char hint[LLS_ERROR_MAX] = "";
+  if (l->config->model.path == NULL)
     return; /* reported as missing already */
+  bool found = lls_loading_hub_model(l, hint, sizeof hint);
+  const char *path = l->config->model.path;
   unsigned line = lls_loading_line(l, "model", "path");
   char *config = lls_path_join(path, "config.json");
-  if (stat(path, &st) < 0)
-    cannot_open_model(l, line, errno);
+  if (!found || stat(path, &st) < 0)
+    cannot_open_model(l, line, found ? errno : ENOENT, hint);
   else if (S_ISREG(st.st_mode) && has_suffix(path, ".gguf"))
     ; /* the contents are checked when the template is read */
   else if (!S_ISDIR(st.st_mode))

@@ -11,6 +11,7 @@ struct lls_loading {
   const char *path; /* the file's path */
   /* the file as another process has read and packed it; NULL: read the file */
   struct lls_unpack *packed;
+  const struct lls_config *running; /* for a reload; else NULL */
   char *folder; /* the file's folder, which its paths are relative to */
   bool failed;  /* there was an error */
   bool serving; /* the server runs: a plugin's crash would end requests */
@@ -49,6 +50,12 @@ uint32_t lls_section_kind(const char *section, const char **name);
  * first. */
 void lls_loading_tenants(struct lls_loading *, const struct lls_param_table *);
 bool lls_section_is_tenant(const char *section);
+
+/* hub_model.c: if [model] path is no path but the name of a model at a hub, sets it to
+ * where the hub's cache has the model, and [server] served_model_name to the name.
+ * Returns false, with the reason, if the cache does not have all of it; true in all
+ * other cases. */
+bool lls_loading_hub_model(struct lls_loading *, char *why, size_t size);
 
 /* constraints.c: checks constraints on the core's own keys that a table can't express. */
 void lls_loading_check(struct lls_loading *);

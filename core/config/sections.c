@@ -227,7 +227,9 @@ typedef struct lls_model_section model;
 static const struct lls_param model_params[] = {
     LLS_PARAM_PATH(model, path, NULL,
                    "folder of the model as Hugging Face lays it out, with config.json, "
-                   "or a .gguf file; of a split set the first",
+                   "or a .gguf file, of a split set the first; or OWNER/NAME or "
+                   "OWNER/NAME:QUANT, a model of Hugging Face's hub, which llmserve "
+                   "fetches at its start",
                    .flags = LLS_PARAM_REQUIRED),
     LLS_PARAM_CHOICE(model, load_format, "auto", "auto|dummy",
                      "auto reads the weights; dummy makes random ones of the shape in "

@@ -80,7 +80,12 @@ LlmServer::write_file("$folder/$_", '') for qw(one/x-Q4_K_M.gguf two/a.gguf two/
 like check("$folder/one"), qr/config\.json': No such file.*: name the file in the folder, x-Q4_K_M\.gguf/, 'a folder of one .gguf';
 like check("$folder/two"), qr/: name one of the 2 \.gguf files/, 'of two';
 like check("$folder/lora"), qr/it holds a LoRA, which is not supported/, 'a LoRA';
-like check('some-org/small-GGUF:Q4_K_M'), qr/hf download some-org\/small-GGUF --include '\*Q4_K_M\*\.gguf' --local-dir/, "llama.cpp's names";
+{
+    local @ENV{qw(HF_HOME HF_HUB_CACHE)} = ("$folder/hf", '');
+    my $fetches = LlmServer::read_file(LlmServer::built('config.h')) =~ /^#define LLS_CURL 1/m;
+    like check('some-org/small-GGUF:Q4_K_M'), $fetches ? qr/the hub's cache \(\S+\/hf\/hub\) does not have it; a start of llmserve .* fetches it/
+        : qr/hf download some-org\/small-GGUF --include '\*Q4_K_M\*\.gguf' --local-dir/, "llama.cpp's names";
+}
 make_path("$folder/blobs");
 LlmServer::write_file("$folder/blobs/0123456789abcdef", 'GGUF');
 symlink "$folder/blobs/0123456789abcdef", "$folder/small-Q8_0.gguf";

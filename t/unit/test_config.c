@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole ini files: the values that they set, and the message for each error. */
+#include "config.h"
+
 #include "t/fixtures.h"
 #include "t/folder.h"
 
 #include "core/config/config.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#ifdef LLS_CURL
+#define HUB_ADVICE                                                                       \
+  ": as a model at Hugging Face: the hub's cache (/nowhere/hub) does not have it; a "    \
+  "start of llmserve without --no-download and HF_HUB_OFFLINE fetches it"
+#else
+#define HUB_ADVICE                                                                       \
+  ": if that is a model at Hugging Face, download it first (hf download org/small "      \
+  "--local-dir FOLDER) and name the folder"
+#endif
 
 #define GOOD_PLUGINS "[plugins]\nscheduler=good\ncache=good\npredictor=good\n"
 
@@ -262,7 +275,9 @@ static void test_all_errors_in_file_order(void **state)
       "found '1'",
       ":7: 'max_body' is set in line 6 already",
       ": [model] needs the key 'path': folder of the model as Hugging Face lays it out, "
-      "with config.json, or a .gguf file; of a split set the first",
+      "with config.json, or a .gguf file, of a split set the first; or OWNER/NAME or "
+      "OWNER/NAME:QUANT, a model of Hugging Face's hub, which llmserve fetches at its "
+      "start",
   };
   char text[1024];
   snprintf(text, sizeof text,
@@ -303,9 +318,7 @@ static void test_model_folder_must_be_one(void **state)
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = no\n", 1, &sentence);
   snprintf(missing, sizeof missing,
            ":6: [model] path: expected a model folder or a .gguf file; cannot open "
-           "'%s/org/small': No such file or directory: if that is a model at Hugging "
-           "Face, download it first (hf download org/small --local-dir FOLDER) and name "
-           "the folder",
+           "'%s/org/small': No such file or directory" HUB_ADVICE,
            folder->path);
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = org/small\n", 1, &sentence);
   snprintf(file, sizeof file,
@@ -491,6 +504,7 @@ static void test_core_tables_are_sound(void **state)
 
 int main(void)
 {
+  setenv("HF_HUB_CACHE", "/nowhere/hub", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_core_tables_are_sound),
       IN_FOLDER(test_listen_and_path_are_enough),
