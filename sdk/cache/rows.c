@@ -94,6 +94,7 @@ void lls_pol_rows_end(struct lls_pol_rows *r, struct lls_pol_sequence *s)
   set(r, &s->row, LLS_POL_NIL);
   set(r, &s->where, LLS_POL_NOWHERE);
   set(r, &s->cached, 0);
+  set(r, &s->partial, 0);
   for (uint32_t group = 0; group < r->n_groups; group++) {
     struct lls_pol_list *list = lls_pol_rows_list(r, s, group);
     set(r, &list->gone, 0);
@@ -212,7 +213,7 @@ static void audit_list(struct lls_pol_rows *r, struct lls_pol_report *a,
                             "bad list length", s->row) ||
       !lls_pol_report_check(
           a,
-          s->moving ||
+          s->partial ||
               ((uint64_t)s->cached + r->block_tokens - 1) / r->block_tokens <= list->past,
           "more tokens than room", s->row))
     return;
@@ -232,7 +233,7 @@ static void audit_sequence(struct lls_pol_rows *r, struct lls_pol_report *a,
   static const char *const names[] = {"nowhere", "on the device", "on the host"};
   const struct lls_pol_sequence *s = &r->sequences[slot];
   if (!lls_pol_report_check(
-          a, s->admitted <= 1 && s->moving <= 1 && s->where <= LLS_POL_ON_HOST,
+          a, s->admitted <= 1 && s->partial <= 1 && s->where <= LLS_POL_ON_HOST,
           "no such state of a sequence", slot) ||
       !lls_pol_report_check(a, (s->row != LLS_POL_NIL) == (s->where != LLS_POL_NOWHERE),
                             "list without a row", slot) ||

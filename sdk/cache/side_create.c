@@ -31,6 +31,11 @@ static void copy_within(struct lls_pol_side *m, uint32_t block_units, uint32_t f
     group = 0; /* only its full blocks have a form of their own */
     copy.source_form = copy.target_form = (uint8_t)m->full[LLS_TIER_DEVICE][group].form;
   }
+  if (m->one_group) {
+    copy.source_form = copy.target_form =
+        (uint8_t)m->host->engine->groups[group]->forms[0].form;
+    group = 0;
+  }
   copy.group = (uint8_t)group;
   lls_pol_side_copy(m, &copy);
 }

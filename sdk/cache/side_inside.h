@@ -51,7 +51,9 @@ static inline uint32_t side_is_small(const struct lls_pol_side *m, uint32_t tier
 static inline uint32_t side_form(const struct lls_pol_side *m, uint32_t tier,
                                  uint32_t group, uint32_t unit)
 {
-  return side_is_small(m, tier, group, unit) ? m->full[tier][group].form : LLS_FORM_NONE;
+  if (side_is_small(m, tier, group, unit))
+    return m->full[tier][group].form;
+  return m->one_group ? m->host->engine->groups[group]->forms[0].form : LLS_FORM_NONE;
 }
 
 /* The tier that a sequence is in; the device if in none. */

@@ -52,10 +52,19 @@ static struct pool pool_of(const struct lls_pol_side *m, const char writer[8])
 static bool is_plain(const struct lls_pol_side *m, const struct lls_pol_sequence *s)
 {
   bool is_request = s - m->rows.sequences < m->rows.n_slots - m->more_slots;
-  bool plain = is_request && s->admitted && s->where == LLS_POL_ON_DEVICE && !s->moving;
-  for (uint32_t group = 0; group < m->n_groups && plain; group++)
-    plain = lls_pol_rows_list(&m->rows, s, group)->small == 0;
+  bool plain = is_request && s->admitted && s->where == LLS_POL_ON_DEVICE &&
+               (m->one_group || !s->partial);
+  for (uint32_t group = 0; group < m->n_groups && plain; group++) {
+    const struct lls_pol_list *list = lls_pol_rows_list(&m->rows, s, group);
+    plain = list->small == 0 && (group == 0 || !m->one_group || list->past == 0);
+  }
   return plain;
+}
+
+/* The lists of a plain sequence. */
+static uint32_t lists_of(const struct lls_pol_side *m)
+{
+  return m->one_group ? 1 : m->n_groups;
 }
 
 static struct lls_holdings count_holdings(const struct lls_pol_side *m)
@@ -69,9 +78,9 @@ static struct lls_holdings count_holdings(const struct lls_pol_side *m)
     size_t blocks = 0;
     if (!is_plain(m, s))
       continue;
-    for (uint32_t group = 0; group < m->n_groups; group++)
+    for (uint32_t group = 0; group < lists_of(m); group++)
       blocks += lls_pol_rows_held(&m->rows, s, group);
-    head.bytes += lls_pol_holding_bytes(m->n_groups, blocks);
+    head.bytes += lls_pol_holding_bytes(lists_of(m), blocks);
     head.n++;
   }
   return head;
@@ -83,9 +92,9 @@ static char *write_sequence(const struct lls_pol_side *m, char *to, uint32_t slo
   struct lls_holding h = {.request = s->request,
                           .slot = slot,
                           .cached_tokens = s->cached,
-                          .n_lists = m->n_groups};
+                          .n_lists = lists_of(m)};
   to = lls_pol_holding_write(to, &h);
-  for (uint32_t group = 0; group < m->n_groups; group++) {
+  for (uint32_t group = 0; group < lists_of(m); group++) {
     uint32_t gone = lls_pol_rows_list(&m->rows, s, group)->gone;
     struct lls_held_list list = {.group = group,
                                  .form = LLS_FORM_KV,
@@ -152,7 +161,7 @@ static bool can_hold(const struct lls_pol_side *m, const struct lls_holding *h,
                      const struct lls_held_list *list)
 {
   const struct lls_pol_rows *r = &m->rows;
-  return m->n_groups == 1 && h->slot < r->n_slots - m->more_slots &&
+  return lists_of(m) == 1 && h->slot < r->n_slots - m->more_slots &&
          !r->sequences[h->slot].admitted && r->n_free > 0 && list->n_blocks > 0 &&
          list->n_blocks <= r->row_blocks &&
          list->n_blocks >=
@@ -178,13 +187,16 @@ static void take_over(struct lls_pol_side *m, const struct lls_holding *h,
                       const struct lls_pol_held *held)
 {
   struct lls_pol_sequence *s = &m->rows.sequences[h->slot];
-  *s = (struct lls_pol_sequence){
-      .request = h->request, .admitted = true, .row = LLS_POL_NIL};
+  *s = (struct lls_pol_sequence){.request = h->request,
+                                 .admitted = true,
+                                 .row = LLS_POL_NIL,
+                                 .partial = m->one_group};
   lls_pol_rows_begin(&m->rows, s);
   s->cached = h->cached_tokens;
   lls_pol_rows_list(&m->rows, s, 0)->past = held->list.n_blocks;
   for (uint32_t i = 0; i < held->list.n_blocks; i++)
-    lls_pol_rows_put(&m->rows, s, 0, i, lls_pol_held_unit(held, i), LLS_FORM_NONE);
+    lls_pol_rows_put(&m->rows, s, 0, i, lls_pol_held_unit(held, i),
+                     m->one_group ? LLS_FORM_KV : LLS_FORM_NONE);
 }
 
 static int import_holdings(struct lls_pol_side *m, struct lls_pol_holdings *walk)

@@ -393,12 +393,12 @@ static uint32_t usable_units(const struct lls_pol_slabs *s)
 
 /* With all holders in as few slabs as can be, `slabs` are free, and each class has a hole
  * of less than a slab. Whatever classes are asked for, no more of this is lost than a
- * slab for each class with several blocks in one; where holes are not counted, a slab
- * less. */
+ * slab for each class with several blocks in one; if holes are not counted, a slab less.
+ * Both are true, so the larger is. */
 static uint32_t units_left(const struct lls_pol_slabs *s, bool are_held)
 {
   int64_t slabs = (int64_t)s->n_slabs - s->spare, holes = 0, usable = usable_units(s);
-  uint32_t lossy = 0;
+  int64_t lossy = 0;
   for (uint32_t i = 0; i < s->n_classes; i++) {
     const struct lls_pol_slab_class *c = &s->classes[i];
     uint32_t held = are_held ? c->n_held : 0;
@@ -408,11 +408,9 @@ static uint32_t units_left(const struct lls_pol_slabs *s, bool are_held)
     lossy += c->per_slab > 1;
     holes += hole < usable ? hole : usable;
   }
-  if (s->spare > 0)
-    slabs -= lossy > 0 ? lossy - 1 : 0;
-  else
-    slabs -= lossy;
-  int64_t units = slabs * usable + (s->spare > 0 ? 0 : holes);
+  int64_t without = (slabs - (lossy > 0 ? lossy - 1 : 0)) * usable;
+  int64_t units = (slabs - lossy) * usable + holes;
+  units = units > without ? units : without;
   return units > 0 ? (uint32_t)units : 0;
 }
 

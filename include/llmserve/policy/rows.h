@@ -31,8 +31,8 @@ struct lls_pol_sequence { /* one for each slot */
   uint32_t where;    /* enum lls_pol_where */
   uint32_t row;      /* LLS_POL_NIL while it holds no block */
   uint32_t cached;   /* tokens computed */
-  uint32_t moving;   /* 0 or 1: its blocks go elsewhere one by one, so its lists may have
-                      * fewer than it has tokens */
+  uint32_t partial;  /* 0 or 1: lists may be shorter than its tokens, since its blocks go
+                      * elsewhere one by one, or it has another list instead */
 };
 
 struct lls_pol_list { /* a sequence's blocks of one group */

@@ -37,6 +37,9 @@ struct lls_pol_side {
   bool shares; /* what is computed is put into the tree, and looked for there */
   /* set before create: a sequence keeps blocks that no step reads any more */
   bool keeps_all;
+  /* set before create: the groups are lists of the engine's group 0, each in its form, of
+   * which a sequence may have one alone (`partial`) */
+  bool one_group;
   /* set before create: full blocks get the forms that the geometry names */
   bool converts;
   /* set before create: more sequences, after the requests' own, for the manager */

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hybrid cache manager's interface to the core: parameters, creation, the
- * transaction, and the queries that change nothing. See hybrid.h for the idea, README for
- * the paper.
- *
- * All memory is allocated here, once. A sequence that holds blocks has a row with room
- * for two lists of a full context; untouched room costs address space only.
+ * questions that the usual policy (policy/face.h) answers otherwise. See hybrid.h for the
+ * idea, README for the paper.
  */
 #include "hybrid.h"
+
+#include <llmserve/policy/face.h>
+#include <llmserve/policy/state.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t most_row_bytes = (size_t)1 << 30;
+/* The writer of a state, and its version. */
+static const char writer[8] = "hybrid 3";
 
-static struct sequence *sequence_of(struct hybrid *m, const struct lls_request *r)
+static struct lls_pol_sequence *sequence_of(struct hybrid *m, const struct lls_request *r)
 {
-  struct sequence *s = r->slot < m->n_slots ? &m->sequences[r->slot] : NULL;
-  return s != NULL && s->admitted && s->request == r->id ? s : NULL;
+  return lls_pol_rows_find(&m->side.rows, r);
 }
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -27,26 +27,30 @@ static struct sequence *sequence_of(struct hybrid *m, const struct lls_request *
 /* How the engine keeps X; NULL: it has no hidden form. */
 static const struct lls_group_form *hidden_of(const struct hybrid *m)
 {
-  return lls_group_form_of(m->host->engine->groups[0], LLS_FORM_HIDDEN);
+  return m->engine.n_groups > LIST_X ? m->lists[LIST_X].forms : NULL;
 }
 
-static uint32_t kv_units(const struct lls_host *host)
+/* The side sees a FULL group for each form: a sequence keeps its blocks until it ends. */
+static void make_lists(struct hybrid *m, const struct lls_host *host)
 {
-  return host->engine->groups[0]->forms[0].block_units;
-}
-
-static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
-{
-  const struct lls_engine_caps *e = m->host->engine;
-  m->block_tokens = g->block_tokens;
-  m->n_slots = e->max_requests;
-  m->row_blocks = lls_pol_min(blocks_of(m, e->max_context), g->device_units);
-  size_t row_bytes = (size_t)N_LISTS * m->row_blocks * sizeof *m->entries;
-  uint32_t affordable = (uint32_t)(most_row_bytes / row_bytes);
-  m->n_rows = lls_pol_min(lls_pol_min(m->n_slots, g->device_units),
-                          lls_pol_max(affordable, e->max_sequences));
-  uint64_t changes = 64 * ((uint64_t)g->device_units + e->max_sequences);
-  m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+  const struct lls_group *group = host->engine->groups[0];
+  const struct lls_group_form *forms[N_LISTS] = {
+      group->forms, lls_group_form_of(group, LLS_FORM_HIDDEN)};
+  memcpy(&m->host, host, lls_pol_min(host->size, (uint32_t)sizeof m->host));
+  memcpy(&m->engine, host->engine,
+         lls_pol_min(host->engine->size, (uint32_t)sizeof m->engine));
+  m->host.engine = &m->engine;
+  m->engine.n_groups = forms[LIST_X] != NULL ? N_LISTS : 1;
+  m->engine.groups = m->groups;
+  for (uint32_t list = 0; list < m->engine.n_groups; list++) {
+    m->lists[list] = (struct lls_group){.size = sizeof m->lists[list],
+                                        .kind = LLS_GROUP_FULL,
+                                        .layers = group->layers,
+                                        .n_forms = 1,
+                                        .forms = forms[list]};
+    m->groups[list] = &m->lists[list];
+  }
+  m->side.one_group = true;
 }
 
 /* Offers hidden form only if it saves enough memory. */
@@ -63,122 +67,39 @@ static void decide_offer(struct hybrid *m)
              m->params.max_eta);
   m->offers_hidden = m->why_not[0] == '\0';
   if (!m->offers_hidden)
-    m->host->log(m->host->context, LLS_LOG_INFO,
-                 "all sequences stay in KV form, hidden form saves nothing here: %s",
-                 m->why_not);
-}
-
-static bool allocate(struct hybrid *m, const struct lls_cache_geometry *g)
-{
-  const struct lls_group_form *hidden = hidden_of(m);
-  const uint32_t units[] = {kv_units(m->host), hidden != NULL ? hidden->block_units : 0};
-  m->row_next = calloc(m->n_rows, sizeof *m->row_next);
-  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
-  m->entries = calloc((size_t)m->n_rows * N_LISTS * m->row_blocks, sizeof *m->entries);
-  m->tables = calloc(m->n_slots, sizeof *m->tables);
-  m->marks = calloc(g->device_units, sizeof *m->marks);
-  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
-  return chains_init(&m->blocks, &m->journal, g->device_units, units, true) == 0 &&
-         m->row_next && m->sequences && m->entries && m->tables && m->marks &&
-         m->journal.changes;
+    m->host.log(m->host.context, LLS_LOG_INFO,
+                "all sequences stay in KV form, hidden form saves nothing here: %s",
+                m->why_not);
 }
 
 static void destroy(void *self)
 {
   struct hybrid *m = self;
-  chains_free(&m->blocks);
-  free(m->row_next);
-  free(m->sequences);
-  free(m->entries);
-  free(m->tables);
-  free(m->marks);
-  free(m->journal.changes);
+  lls_pol_side_destroy(&m->side);
   free(m);
-}
-
-static void make_empty(struct hybrid *m)
-{
-  chains_make_empty(&m->blocks);
-  lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
-  m->n_rows_free = m->n_rows;
-  for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i] = (struct sequence){.row = LLS_POL_NIL};
 }
 
 static int create(const struct lls_host *host, const void *params,
                   const struct lls_cache_geometry *g, void **self)
 {
-  uint32_t units = kv_units(host);
-  if (g->device_units < units || g->block_tokens == 0 || g->block_tokens > UINT16_MAX)
-    return host->fail(host->context, -EINVAL,
-                      "a pool of %u units, blocks of %u tokens: a sequence in KV form "
-                      "needs a block of %u units, for 1 to 65535 tokens",
-                      g->device_units, g->block_tokens, units);
+  struct lls_cache_geometry device = *g;
   struct hybrid *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
-  m->host = host;
   m->params = *(const struct params *)params;
-  size_up(m, g);
-  if (!allocate(m, g)) {
+  make_lists(m, host);
+  device.host_units = 0; /* nothing is swapped */
+  int rc = lls_pol_side_create(&m->side, &m->host, &device);
+  if (rc < 0) {
     destroy(m);
-    return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
-                      g->device_units);
+    return rc;
   }
   decide_offer(m);
-  make_empty(m);
   *self = m;
   return 0;
 }
 
-static int admit(void *self, const struct lls_request *r)
-{
-  struct hybrid *m = self;
-  if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
-    return -EINVAL;
-  m->sequences[r->slot] =
-      (struct sequence){.request = r->id, .admitted = true, .row = LLS_POL_NIL};
-  return 0;
-}
-
-static void release(void *self, const struct lls_request *r,
-                    const struct lls_release *how)
-{
-  struct hybrid *m = self;
-  struct sequence *s = sequence_of(m, r);
-  (void)how; /* there is neither a host tier nor a prefix index to keep it in */
-  if (s == NULL)
-    return;
-  hybrid_drop(m, s);
-  s->admitted = false;
-}
-
 /* ---- the transaction --------------------------------------------------------------- */
-
-static int begin(void *self)
-{
-  struct hybrid *m = self;
-  int rc = lls_pol_journal_begin(&m->journal);
-  if (rc < 0)
-    return rc;
-  m->free_at_begin = m->blocks.n_free;
-  return 0;
-}
-
-static uint32_t mark(void *self)
-{
-  return ((struct hybrid *)self)->journal.n;
-}
-
-static int rollback(void *self, uint32_t to)
-{
-  return lls_pol_journal_rollback(&((struct hybrid *)self)->journal, to);
-}
-
-static int commit(void *self)
-{
-  return lls_pol_journal_commit(&((struct hybrid *)self)->journal);
-}
 
 static bool is_offered(const struct hybrid *m, uint32_t form)
 {
@@ -190,31 +111,20 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
                    uint32_t form, uint32_t flags)
 {
   struct hybrid *m = self;
-  struct sequence *s = sequence_of(m, r);
+  struct lls_pol_sequence *s = sequence_of(m, r);
   (void)flags; /* nothing here can be displaced by slots */
-  if (s == NULL || !m->journal.open)
+  if (s == NULL || !m->side.journal.open)
     return -EINVAL;
   if (!is_offered(m, form))
     return -ENOTSUP;
   return hybrid_reserve(m, s, tokens, hybrid_form(m, s, form));
 }
 
-static int preempt(void *self, const struct lls_request *r, uint32_t mode)
-{
-  struct hybrid *m = self;
-  struct sequence *s = sequence_of(m, r);
-  if (s == NULL || !m->journal.open)
-    return -EINVAL;
-  if (mode == LLS_PREEMPT_RECOMPUTE)
-    hybrid_drop(m, s);
-  return mode == LLS_PREEMPT_RECOMPUTE || mode == LLS_PREEMPT_DEFER ? 0 : -ENOTSUP;
-}
-
 static void computed(void *self, const struct lls_request *r, uint32_t cached_tokens)
 {
   struct hybrid *m = self;
-  struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->row == LLS_POL_NIL || m->journal.open)
+  struct lls_pol_sequence *s = sequence_of(m, r);
+  if (s == NULL || s->row == LLS_POL_NIL || m->side.journal.open)
     return;
   s->cached = cached_tokens;
   hybrid_forget_x(m, s);
@@ -222,32 +132,16 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 
 /* ---- questions --------------------------------------------------------------------- */
 
-static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
-{
-  const struct hybrid *m = self;
-  if (tier > LLS_TIER_HOST)
-    return -ENOTSUP;
-  const struct chains *b = &m->blocks;
-  bool device = tier == LLS_TIER_DEVICE;
-  out->total_units = device ? b->n_slabs * b->slab_units : 0;
-  out->free_units = device ? b->n_free * b->slab_units : 0;
-  out->reserved_units = device && m->journal.open && m->free_at_begin > b->n_free
-                            ? (m->free_at_begin - b->n_free) * b->slab_units
-                            : 0;
-  return 0;
-}
-
 static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
                 struct lls_need *out)
 {
   struct hybrid *m = self;
-  const struct sequence *s = sequence_of(m, r);
+  const struct lls_pol_sequence *s = sequence_of(m, r);
   if (s == NULL)
     return -EINVAL;
   if (!is_offered(m, form))
     return -ENOTSUP;
-  out->new_units =
-      m->blocks.slab_units * hybrid_slabs_needed(m, s, tokens, hybrid_form(m, s, form));
+  out->new_units = hybrid_units_needed(m, s, tokens, hybrid_form(m, s, form));
   out->restore_units = 0;
   return 0;
 }
@@ -255,19 +149,19 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
 static int info(void *self, const struct lls_request *r, struct lls_cache_info *out)
 {
   struct hybrid *m = self;
-  const struct sequence *s = sequence_of(m, r);
+  const struct lls_pol_sequence *s = sequence_of(m, r);
   if (s == NULL)
     return -EINVAL;
-  uint32_t units = s->held[LIST_KV] * m->blocks.units[LIST_KV] +
-                   s->held[LIST_X] * m->blocks.units[LIST_X];
+  uint32_t units = lls_pol_side_units(&m->side, s), form = hybrid_form_of(m, s);
+  enum list list = form == LLS_FORM_HIDDEN ? LIST_X : LIST_KV;
   *out = (struct lls_cache_info){
       .size = out->size,
-      .residency = s->row != LLS_POL_NIL ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
-      .form = s->form,
+      .residency = form != LLS_FORM_NONE ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_NONE,
+      .form = form,
       .device_units = units,
       .owned_units = units,
       .cached_tokens = s->cached,
-      .free_slots = s->held[list_in(s->form)] * m->block_tokens - s->cached,
+      .free_slots = held_of(m, s, list) * m->side.block_tokens - s->cached,
   };
   return 0;
 }
@@ -275,36 +169,26 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
 static int table(void *self, const struct lls_request *r, struct lls_block_table *out)
 {
   struct hybrid *m = self;
-  const struct sequence *s = sequence_of(m, r);
+  const struct lls_pol_sequence *s = sequence_of(m, r);
+  struct lls_pol_rows *rows = &m->side.rows;
   if (s == NULL || s->row == LLS_POL_NIL)
     return -EINVAL;
-  enum list list = list_in(s->form);
-  m->tables[r->slot] =
-      (struct lls_group_list){.entries = list_of(m, s, list),
-                              .restored = list_of(m, s, LIST_X),
-                              .n_entries = s->held[list],
-                              .n_restored = list == LIST_KV ? s->held[LIST_X] : 0};
-  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->tables[r->slot]};
+  enum list list = hybrid_form_of(m, s) == LLS_FORM_HIDDEN ? LIST_X : LIST_KV;
+  struct lls_group_list *shown = &rows->tables[(size_t)r->slot * rows->n_groups];
+  *shown = (struct lls_group_list){.entries = lls_pol_rows_entries(rows, s, list),
+                                   .n_entries = held_of(m, s, list)};
+  if (list == LIST_KV && held_of(m, s, LIST_X) > 0) {
+    shown->restored = lls_pol_rows_entries(rows, s, LIST_X);
+    shown->n_restored = held_of(m, s, LIST_X);
+  }
+  *out = (struct lls_block_table){.n_groups = 1, .lists = shown};
   return 0;
-}
-
-static size_t copies(void *self, const struct lls_copy **out)
-{
-  (void)self;
-  *out = NULL;
-  return 0;
-}
-
-static uint32_t preempt_modes(void *self)
-{
-  (void)self;
-  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
 }
 
 /* Extra time per restored token and step, by the core's cost model. */
 static int64_t restore_ns(const struct hybrid *m)
 {
-  const struct lls_cost *cost = m->host->cost;
+  const struct lls_cost *cost = m->host.cost;
   struct lls_iteration_shape shape = {.size = sizeof shape};
   const uint64_t tokens = 4096;
   int64_t without = cost->iteration_ns(cost->context, &shape);
@@ -333,34 +217,32 @@ static int forms(void *self, struct lls_form_info *out, size_t max)
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct hybrid *m = self;
-  uint32_t kv = 0, x = 0;
-  for (uint32_t i = 0; i < m->n_slots; i++) {
-    kv += m->blocks.units[LIST_KV] * m->sequences[i].held[LIST_KV];
-    x += m->blocks.units[LIST_X] * m->sequences[i].held[LIST_X];
+  const struct lls_pol_slabs *slabs = &m->side.slabs[LLS_TIER_DEVICE];
+  double units[N_LISTS] = {0};
+  for (uint32_t list = 0; list < m->side.n_groups; list++) {
+    const struct lls_pol_slab_class *c =
+        &slabs->classes[m->side.kinds[LLS_TIER_DEVICE][list]];
+    units[list] = c->n_used * c->block_units;
   }
-  sink->number(sink->context, "units", m->blocks.n_slabs * m->blocks.slab_units);
-  sink->number(sink->context, "units_free", m->blocks.n_free * m->blocks.slab_units);
-  sink->number(sink->context, "units_kv", kv);
-  sink->number(sink->context, "units_hidden", x);
-}
-
-static int audit(void *self, const struct lls_sink *sink)
-{
-  return hybrid_audit(self, sink);
+  sink->number(sink->context, "units", lls_pol_slabs_total(slabs));
+  sink->number(sink->context, "units_free", slabs->n_free_slabs * slabs->slab_units);
+  sink->number(sink->context, "units_kv", units[LIST_KV]);
+  sink->number(sink->context, "units_hidden", units[LIST_X]);
 }
 
 /* ---- reload ------------------------------------------------------------------------ */
 
 static int export_state(void *self, struct lls_blob *out)
 {
-  return hybrid_export(self, out);
+  return lls_pol_side_export(self, out, writer);
 }
 
 static int import_state(void *self, const struct lls_blob *in)
 {
-  int rc = hybrid_import(self, in);
+  int rc = lls_pol_side_import(self, in, writer);
+  rc = lls_pol_state_audit(self, rc, lls_pol_face_audit);
   if (rc < 0)
-    make_empty(self);
+    lls_pol_side_make_empty(self);
   return rc;
 }
 
@@ -395,22 +277,22 @@ static const struct lls_cache_vtable vtable = {
     .caps = &caps,
     .create = create,
     .destroy = destroy,
-    .capacity = capacity,
+    .begin = lls_pol_face_begin,
+    .mark = lls_pol_face_mark,
+    .rollback = lls_pol_face_rollback,
+    .commit = lls_pol_face_commit,
+    .admit = lls_pol_face_admit,
+    .release = lls_pol_face_release,
+    .capacity = lls_pol_face_capacity,
     .need = need,
-    .begin = begin,
-    .mark = mark,
-    .rollback = rollback,
-    .commit = commit,
     .reserve = reserve,
-    .preempt = preempt,
-    .admit = admit,
-    .release = release,
+    .preempt = lls_pol_face_preempt,
+    .preempt_modes = lls_pol_face_preempt_modes,
+    .computed = computed,
     .info = info,
     .table = table,
-    .copies = copies,
-    .computed = computed,
-    .preempt_modes = preempt_modes,
-    .audit = audit,
+    .copies = lls_pol_face_copies,
+    .audit = lls_pol_face_audit,
     .forms = forms,
     .stats = stats,
     .reconfigure = reconfigure,
@@ -423,7 +305,7 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .size = sizeof llmserve_plugin,
     .kind = LLS_KIND_CACHE,
     .id = "hybrid",
-    .version = "1.0",
+    .version = "2.0",
     .description = "keys and values, or hidden states in half the memory (Apt-Serve)",
     .licence = "Apache-2.0",
     LLS_PLUGIN_PARAMS(parameters, struct params),

@@ -1,145 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on one sequence in a transaction: reserving slots for more tokens in its
- * form, changing from hidden to KV form, and dropping it.
+ * Operations on one sequence: reserving slots for more tokens in its form, and changing
+ * from hidden to KV form.
  */
 #include "hybrid.h"
 
 #include <errno.h>
 
-/* Most changes in the journal by one operation, per block and in addition. Room for them
- * is checked before the operation starts. */
-#define CHANGES_PER_BLOCK (CHAINS_CHANGES + 1)
-#define CHANGES_PER_VERB  24
+/* Changes in the journal for a block that is given back. */
+#define CHANGES_PER_BLOCK 48
 
-static bool can_note(const struct hybrid *m, uint32_t blocks)
+static enum list list_in(uint32_t form)
 {
-  return lls_pol_journal_has_room(&m->journal, CHANGES_PER_VERB +
-                                                   (uint64_t)CHANGES_PER_BLOCK * blocks);
+  return form == LLS_FORM_HIDDEN ? LIST_X : LIST_KV;
 }
 
-/* ---- blocks and rows --------------------------------------------------------------- */
-
-static void take_row(struct hybrid *m, struct sequence *s)
+static uint32_t blocks_of(const struct hybrid *m, const struct lls_pol_sequence *s,
+                          uint32_t tokens)
 {
-  LLS_POL_CHECK(s->row == LLS_POL_NIL && m->n_rows_free > 0 && m->row_head < m->n_rows);
-  set(m, &s->row, m->row_head);
-  set(m, &m->row_head, m->row_next[s->row]);
-  set(m, &m->n_rows_free, m->n_rows_free - 1);
+  uint64_t length = (uint64_t)s->cached + tokens;
+  return (uint32_t)((length + m->side.block_tokens - 1) / m->side.block_tokens);
 }
 
-static void free_row(struct hybrid *m, struct sequence *s)
+uint32_t hybrid_form_of(const struct hybrid *m, const struct lls_pol_sequence *s)
 {
-  LLS_POL_CHECK(s->row < m->n_rows && m->n_rows_free < m->n_rows);
-  set(m, &m->row_next[s->row], m->row_head);
-  set(m, &m->row_head, s->row);
-  set(m, &m->n_rows_free, m->n_rows_free + 1);
-  set(m, &s->row, LLS_POL_NIL);
+  if (s->where == LLS_POL_NOWHERE)
+    return LLS_FORM_NONE;
+  return held_of(m, s, LIST_KV) > 0 ? LLS_FORM_KV : LLS_FORM_HIDDEN;
 }
 
-/* The last block of a list, or LLS_POL_NIL. */
-static uint32_t last_of(const struct hybrid *m, const struct sequence *s, enum list list)
-{
-  uint32_t held = s->row != LLS_POL_NIL ? s->held[list] : 0;
-  return held > 0 ? list_of(m, s, list)[held - 1].block : LLS_POL_NIL;
-}
-
-static void grow(struct hybrid *m, struct sequence *s, enum list list, uint32_t to)
-{
-  uint32_t last = last_of(m, s, list);
-  LLS_POL_CHECK(s->row < m->n_rows && to <= m->row_blocks);
-  for (uint32_t i = s->held[list]; i < to; i++) {
-    struct lls_block_entry *entry = &list_of(m, s, list)[i];
-    last = chains_take(&m->blocks, list, last);
-    entry->first_token = i * m->block_tokens;
-    entry->count = (uint16_t)m->block_tokens;
-    entry->form = list == LIST_X ? LLS_FORM_HIDDEN : LLS_FORM_KV;
-    set(m, &entry->block, last);
-  }
-  if (to > s->held[list])
-    set(m, &s->held[list], to);
-}
-
-static void free_list(struct hybrid *m, struct sequence *s, enum list list)
-{
-  for (uint32_t i = s->held[list]; i-- > 0;)
-    chains_give_back(&m->blocks, list_of(m, s, list)[i].block);
-  if (s->held[list] > 0)
-    set(m, &s->held[list], 0);
-}
-
-/* ---- reserve ----------------------------------------------------------------------- */
-
-uint32_t hybrid_form(const struct hybrid *m, const struct sequence *s, uint32_t asked)
+uint32_t hybrid_form(const struct hybrid *m, const struct lls_pol_sequence *s,
+                     uint32_t asked)
 {
   if (asked != LLS_FORM_NONE)
     return asked;
-  if (s->form != LLS_FORM_NONE)
-    return s->form;
+  if (s->where != LLS_POL_NOWHERE)
+    return hybrid_form_of(m, s);
   return m->offers_hidden && m->params.form == DEFAULT_HIDDEN ? LLS_FORM_HIDDEN
                                                               : LLS_FORM_KV;
 }
 
-uint32_t hybrid_slabs_needed(const struct hybrid *m, const struct sequence *s,
+uint32_t hybrid_units_needed(const struct hybrid *m, const struct lls_pol_sequence *s,
                              uint32_t tokens, uint32_t form)
 {
   enum list list = list_in(form);
-  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens), held = s->held[list];
-  return wanted > held
-             ? chains_slabs_for(&m->blocks, list, wanted - held, last_of(m, s, list))
-             : 0;
+  uint32_t wanted = blocks_of(m, s, tokens), held = held_of(m, s, list);
+  return wanted > held ? m->side.units[LLS_TIER_DEVICE][list] * (wanted - held) : 0;
 }
 
 /* True if the sequence may take the form: any form while it has no cached token, its own,
  * or KV. */
-static bool may_take(const struct sequence *s, uint32_t form)
+static bool may_take(const struct hybrid *m, const struct lls_pol_sequence *s,
+                     uint32_t form)
 {
-  return s->cached == 0 || s->form == form || form == LLS_FORM_KV;
+  return s->cached == 0 || form == LLS_FORM_KV || hybrid_form_of(m, s) == form;
 }
 
-/* Returns the number of slabs that a sequence of `blocks` blocks takes alone. */
-static uint32_t slabs_alone(const struct hybrid *m, uint32_t form, uint32_t blocks)
+/* Is there room for that many blocks of a list; or would there be, if the sequence was
+ * alone? */
+static bool has_room(const struct hybrid *m, enum list list, uint32_t blocks, bool alone)
 {
-  return chains_slabs_for(&m->blocks, list_in(form), blocks, LLS_POL_NIL);
+  const struct lls_pol_slabs *slabs = &m->side.slabs[LLS_TIER_DEVICE];
+  uint32_t taken[LLS_POL_MAX_CLASSES] = {0};
+  taken[m->side.kinds[LLS_TIER_DEVICE][list]] = blocks;
+  return alone ? lls_pol_slabs_fits_alone(slabs, taken)
+               : lls_pol_slabs_fits(slabs, taken);
 }
 
-int hybrid_reserve(struct hybrid *m, struct sequence *s, uint32_t tokens, uint32_t form)
+/* After LATER the core rolls back the blocks that it took. */
+int hybrid_reserve(struct hybrid *m, struct lls_pol_sequence *s, uint32_t tokens,
+                   uint32_t form)
 {
-  uint32_t wanted = blocks_of(m, (uint64_t)s->cached + tokens);
-  if (!may_take(s, form))
+  struct lls_pol_side *side = &m->side;
+  enum list list = list_in(form);
+  uint32_t wanted = blocks_of(m, s, tokens), held = held_of(m, s, list);
+  if (!may_take(m, s, form))
     return -ENOTSUP;
-  if (wanted > m->row_blocks || slabs_alone(m, form, wanted) > m->blocks.n_slabs)
+  if (wanted > side->rows.row_blocks || !has_room(m, list, wanted, true))
     return LLS_RESERVE_NEVER;
-  uint32_t needed = hybrid_slabs_needed(m, s, tokens, form);
-  if (needed > m->blocks.n_free || (s->row == LLS_POL_NIL && m->n_rows_free == 0) ||
-      !can_note(m, wanted + s->held[LIST_X] + s->held[LIST_KV]))
+  if (wanted <= held)
+    return LLS_RESERVE_OK;
+  if (!has_room(m, list, wanted - held, false) ||
+      (s->row == LLS_POL_NIL && side->rows.n_free == 0) ||
+      !lls_pol_journal_has_room(&side->journal, CHANGES_PER_BLOCK))
     return LLS_RESERVE_LATER;
-  if (s->cached == 0 && s->form != form)
-    hybrid_drop(m, s); /* room that was made for it in another form */
+  if (s->cached == 0 && held == 0 && lls_pol_side_drop(side, s) < 0)
+    return LLS_RESERVE_LATER; /* room that was made for it in another form */
   if (s->row == LLS_POL_NIL)
-    take_row(m, s);
-  set(m, &s->form, form);
-  grow(m, s, list_in(form), wanted);
-  return LLS_RESERVE_OK;
+    lls_pol_rows_begin(&side->rows, s);
+  lls_pol_journal_set(&side->journal, &s->partial, 1);
+  lls_pol_slabs_verb(&side->slabs[LLS_TIER_DEVICE]);
+  return lls_pol_side_grow(side, s, list, wanted) ? LLS_RESERVE_OK : LLS_RESERVE_LATER;
 }
 
-/* ---- letting go -------------------------------------------------------------------- */
-
-void hybrid_forget_x(struct hybrid *m, struct sequence *s)
+void hybrid_forget_x(struct hybrid *m, struct lls_pol_sequence *s)
 {
-  if (s->form != LLS_FORM_KV || s->held[LIST_X] == 0)
+  const struct lls_host *host = m->side.host;
+  if (held_of(m, s, LIST_KV) == 0 || held_of(m, s, LIST_X) == 0)
     return;
-  free_list(m, s, LIST_X);
-  m->host->count(m->host->context, "made_kv", 1);
-}
-
-void hybrid_drop(struct hybrid *m, struct sequence *s)
-{
-  if (s->row == LLS_POL_NIL)
-    return;
-  free_list(m, s, LIST_X);
-  free_list(m, s, LIST_KV);
-  free_row(m, s);
-  set(m, &s->form, LLS_FORM_NONE);
-  set(m, &s->cached, 0);
+  lls_pol_side_shrink(&m->side, s, LIST_X, 0);
+  host->count(host->context, "made_kv", 1);
 }

@@ -10,9 +10,9 @@ static void audit_transfer(struct tiered *m, struct lls_pol_report *a, uint32_t 
   const struct lls_pol_sequence *to = target_of(m, s);
   const struct transfer *t = &m->transfers[slot];
   if (!lls_pol_report_check(
-          a, s->moving == (t->number != 0) && s->moving == (to->row != LLS_POL_NIL),
+          a, s->partial == (t->number != 0) && s->partial == (to->row != LLS_POL_NIL),
           "a transfer without a target", slot) ||
-      !s->moving)
+      !s->partial)
     return;
   lls_pol_report_check(
       a, s->where != LLS_POL_NOWHERE && s->where != to->where && s->cached == to->cached,
@@ -46,7 +46,7 @@ static void audit_pins(struct tiered *m, struct lls_pol_report *a)
   memset(m->side.marks, 0, slabs->n_slabs * sizeof *m->side.marks);
   for (uint32_t slot = 0; slot < m->n_slots; slot++) {
     const struct lls_pol_sequence *s = &m->side.rows.sequences[slot];
-    if (s->moving)
+    if (s->partial)
       mark_slabs(m, s->where == LLS_POL_ON_DEVICE ? s : target_of(m, s));
   }
   for (uint32_t slab = 0; slab < slabs->n_slabs; slab++)
@@ -59,11 +59,11 @@ static void audit_moving(struct tiered *m, struct lls_pol_report *a)
 {
   uint32_t n = 0;
   for (uint32_t slot = 0; slot < m->n_slots; slot++)
-    n += m->side.rows.sequences[slot].moving;
+    n += m->side.rows.sequences[slot].partial;
   lls_pol_report_check(a, n == m->n_moving, "transfers are counted wrong", n);
   for (uint32_t i = 0; i < m->n_moving && a->result == 0; i++)
     lls_pol_report_check(
-        a, m->moving[i] < m->n_slots && m->side.rows.sequences[m->moving[i]].moving,
+        a, m->moving[i] < m->n_slots && m->side.rows.sequences[m->moving[i]].partial,
         "a sequence that does not move", i);
 }
 

@@ -112,7 +112,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
 {
   struct tiered *m = self;
   const struct lls_pol_sequence *s = sequence_of(m, r);
-  if (s != NULL && s->moving && m->side.journal.open)
+  if (s != NULL && s->partial && m->side.journal.open)
     return LLS_RESERVE_LATER;
   return lls_pol_face_reserve(m, r, tokens, form, flags);
 }
@@ -121,7 +121,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
 {
   struct tiered *m = self;
   struct lls_pol_sequence *s = sequence_of(m, r);
-  if (s != NULL && m->side.journal.open && s->moving) {
+  if (s != NULL && m->side.journal.open && s->partial) {
     if (mode == LLS_PREEMPT_SWAP)
       return -EBUSY;
     int rc = mode == LLS_PREEMPT_RECOMPUTE ? tiered_stop(m, s) : 0;
@@ -164,7 +164,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 {
   struct tiered *m = self;
   const struct lls_pol_sequence *s = sequence_of(m, r);
-  if (s != NULL && !s->moving)
+  if (s != NULL && !s->partial)
     lls_pol_face_computed(m, r, cached_tokens);
 }
 
@@ -177,7 +177,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   struct tiered *m = self;
   const struct lls_pol_sequence *s = sequence_of(m, r);
   int rc = lls_pol_face_need(m, r, tokens, form, out);
-  if (rc < 0 || !s->moving)
+  if (rc < 0 || !s->partial)
     return rc;
   const struct lls_pol_sequence *to = target_of(m, s);
   out->new_units = lls_pol_side_need(&m->side, to, r, tokens);
@@ -192,7 +192,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   struct tiered *m = self;
   const struct lls_pol_sequence *s = sequence_of(m, r);
   int rc = lls_pol_face_info(m, r, out);
-  if (rc < 0 || !s->moving)
+  if (rc < 0 || !s->partial)
     return rc;
   out->residency = LLS_RESIDENT_MOVING;
   out->free_slots = 0;
@@ -225,7 +225,7 @@ static void stats(void *self, const struct lls_sink *sink)
   }
   for (uint32_t slot = 0; slot < m->n_slots; slot++) {
     const struct lls_pol_sequence *s = &m->side.rows.sequences[slot];
-    if (s->where == LLS_POL_ON_DEVICE && !s->moving)
+    if (s->where == LLS_POL_ON_DEVICE && !s->partial)
       int8 += lls_pol_rows_list(&m->side.rows, s, 0)->small;
   }
   sink->number(sink->context, "units", lls_pol_slabs_total(device));

@@ -82,7 +82,7 @@ int tiered_start(struct tiered *m, struct lls_pol_sequence *s, bool to_host)
 {
   uint32_t mark = m->side.journal.n, slot = slot_of(m, s);
   struct transfer *t = &m->transfers[slot];
-  if (s->moving)
+  if (s->partial)
     return -EBUSY;
   if (s->where != (to_host ? LLS_POL_ON_DEVICE : LLS_POL_ON_HOST) || s->cached == 0)
     return -EINVAL;
@@ -100,7 +100,7 @@ int tiered_start(struct tiered *m, struct lls_pol_sequence *s, bool to_host)
   if (++m->last_transfer == 0)
     m->last_transfer = 1;
   set(m, &t->number, m->last_transfer);
-  set(m, &s->moving, 1);
+  set(m, &s->partial, 1);
   set(m, &m->moving[m->n_moving], slot);
   set(m, &m->n_moving, m->n_moving + 1);
   return 0;
@@ -119,13 +119,13 @@ static void forget(struct tiered *m, struct lls_pol_sequence *s)
   set(m, &m->transfers[slot_of(m, s)].number, 0);
   for (uint32_t group = 0; group < m->side.n_groups; group++)
     set(m, &m->transfers[slot_of(m, s)].listed[group], 0);
-  set(m, &s->moving, 0);
+  set(m, &s->partial, 0);
 }
 
 int tiered_stop(struct tiered *m, struct lls_pol_sequence *s)
 {
   uint64_t blocks = 0;
-  if (!s->moving)
+  if (!s->partial)
     return 0;
   for (uint32_t group = 0; group < m->side.n_groups; group++)
     blocks += lls_pol_rows_held(&m->side.rows, target_of(m, s), group);
