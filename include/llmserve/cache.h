@@ -82,7 +82,8 @@ struct lls_cache_caps {
   uint32_t size;
   /* 1u << enum lls_group_kind: groups that it keeps by their rule. A manager that does
    * not give back what leaves a window leaves WINDOW out: then it is not shown such a
-   * group, or keeps all of it; and no request is longer than the pool. */
+   * group, or keeps all of it; and no request is longer than the pool. If it cannot keep
+   * the engine's groups together, create returns -ENOTSUP with a sentence. */
   uint32_t kinds;
   /* 1u << enum lls_form: of a form that the geometry asks for and that is left out it
    * makes none, and the core says so. */
@@ -305,8 +306,9 @@ struct lls_cache_vtable {
   /* After commit: returns how many copies this step has, in order; valid until the next
    * begin. */
   size_t (*copies)(void *self, const struct lls_copy **out);
-  /* The request has cached_tokens computed tokens now. Called once per request of the
-   * batch. */
+  /* The request has cached_tokens computed tokens now: perhaps fewer than were reserved.
+   * Only these may be found by others; what is behind is written again. Called once per
+   * request of the batch. */
   void (*computed)(void *self, const struct lls_request *, uint32_t cached_tokens);
   uint32_t (*preempt_modes)(void *self); /* 1u << enum lls_preempt_mode, for each
                                           * supported mode */

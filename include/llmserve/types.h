@@ -385,6 +385,11 @@ struct lls_group_list {                   /* in arrays: it never grows */
  * been given back. Entries in HIDDEN form, and `restored` ones, begin with token 0. Where
  * a sequence goes over from HIDDEN to KV form, `restored` has the HIDDEN blocks of its
  * cached tokens, which this step restores into the blocks of `entries`. It never grows.
+ *
+ * In a group of kind STATE an entry is a state: its count is 0, and first_token says how
+ * many tokens it has seen. The first entry is read, the last one is written and is the
+ * sequence's from then on; one alone is both. Those between, rising, each get a copy of
+ * the state after first_token tokens. A state that others have too is never the last.
  */
 struct lls_block_table {
   uint32_t n_groups, reserved;

@@ -173,6 +173,28 @@ my %mutants = (
 fit("$sdk/cache_prefix.so");
 unfit("$sdk/cache_prefix.so", $mutants{$_}, "--set=mutant=$_") for sort keys %mutants;
 
+# ---- caches that are wrong about groups of layers, each found by the check made for it
+my %group_ways = (
+  in_place       => qr/is not the state of request \d+ after \d+ tokens/,
+  early          => qr/is not in its list of group 1, where a step after \d+ tokens reads from token/,
+  half_hit       => qr/is not in its list of group 1/,
+  other_position => qr/is not the state of request \d+ after \d+ tokens/,
+  by_tokens      => qr/is not in the block at \d+, form 1/,
+  rejected       => qr/is not in the block at \d+, form 1/,
+  overlap        => qr/of group 1 is also one of the block at \d+/,
+  before_copy    => qr/is not in the block at \d+, form 3/,
+  half_rollback  => qr/leaves another state than mark saw/,
+  half_swap      => qr/with a host: token \d+ .* list of group 1 has it/,
+  half_reload    => qr/is not in the block at \d+, form 1, where its list of group 1 has it/,
+);
+my $all_kinds = fit("$sdk/cache_groups.so");
+like($all_kinds, qr/^# 36 of 36 sets of groups were tried, and 0 refused: [1-9]\d+ prefixes taken, [1-9]\d+ swaps, 8 sets with int8/m,
+  '  it keeps all kinds of groups');
+like($report{$_}, qr/^# 18 of 36 sets of groups were tried, and 0 refused: [1-9]\d+ prefixes taken, [1-9]\d+ swaps/m,
+  "  $_ keeps all but states") for qw(cache_paged cache_tiered);
+like($report{$_}, qr/^# [1-9]\d* of 36 sets of groups were tried/m, "  $_ keeps some") for grep { /^cache_/ } sort keys %report;
+unfit("$sdk/cache_groups.so", qr/ - groups of layers .*\n#   groups .*$group_ways{$_}/, "--set=mutant=$_", '--only=groups') for sort keys %group_ways;
+
 # ---- caches that lose what moves beside the steps, or between instances
 my %movers = (
   crashes => qr/crashed in release/,

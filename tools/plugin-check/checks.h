@@ -20,6 +20,9 @@ void check_name(const struct subject *, struct findings *);
 void check_symbols(const struct subject *, struct findings *);
 void check_parameters(const struct subject *, struct findings *);
 
+/* checks_groups.c: a cache manager over all kinds of groups */
+void check_groups(const struct subject *, struct findings *);
+
 /* checks_load.c: under load */
 void check_alone(const struct subject *, struct findings *);
 void check_fuzz(const struct subject *, struct findings *);

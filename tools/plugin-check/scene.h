@@ -19,6 +19,7 @@ struct subject { /* the plugin to check, and how */
   /* names and parameters of the other policies, by kind; NULL: the defaults */
   const char *companions[LLS_KIND_PREDICTOR + 1][2];
   const char *model; /* a folder with a config.json */
+  const char *only;  /* words of the checks to make, or NULL */
   uint64_t seed;
   bool needs_roles; /* a scheduler that needs at least two instances */
   bool fail_fast;

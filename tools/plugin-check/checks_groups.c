@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cache manager over every set of kinds of groups, three ratios of block sizes, with
+ * and without a host: random steps, transactions that are rolled back, reloads; at the
+ * end all memory is back. It is tried with the sets of which its caps have all kinds; of
+ * these, and of the others, it may refuse any, with a sentence.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "t/policy.h"
+#include "tools/plugin-check/checks.h"
+#include "tools/plugin-check/groups.h"
+
+#define STEPS  120
+#define WINDOW 20
+
+/* ---- sets ------------------------------------------------------------------------- */
+
+static const struct {
+  const char *name;
+  uint32_t n, kinds[GROUPS_MAX];
+} shapes[] = {
+    {"F", 1, {LLS_GROUP_FULL}},
+    {"FW", 2, {LLS_GROUP_FULL, LLS_GROUP_WINDOW}},
+    {"FS", 2, {LLS_GROUP_FULL, LLS_GROUP_STATE}},
+    {"FWS", 3, {LLS_GROUP_FULL, LLS_GROUP_WINDOW, LLS_GROUP_STATE}},
+    {"S", 1, {LLS_GROUP_STATE}},
+    {"W", 1, {LLS_GROUP_WINDOW}},
+};
+static const uint32_t ratios[][2] = {{1, 1}, {1, 10}, {5, 983}}; /* of units of a block */
+
+#define N_SHAPES (sizeof shapes / sizeof *shapes)
+#define N_RATIOS (sizeof ratios / sizeof *ratios)
+
+/* Blocks for three contexts of each group: states are few, and some are kept. */
+static void add_group(struct groups_set *set, uint32_t kind, uint32_t units)
+{
+  struct lls_group_form *forms = set->forms[set->n];
+  uint32_t blocks = kind == LLS_GROUP_STATE ? 8 : 3 * GROUPS_KEYS;
+  forms[0] = (struct lls_group_form){.form = LLS_FORM_KV,
+                                     .block_units = units,
+                                     .flags = LLS_FORM_WRITTEN | LLS_FORM_READ,
+                                     .ratio = 1};
+  if (kind == LLS_GROUP_STATE)
+    forms[0].form = LLS_FORM_STATE;
+  set->groups[set->n++] =
+      (struct lls_group){.size = sizeof(struct lls_group),
+                         .kind = kind,
+                         .window = kind == LLS_GROUP_WINDOW ? WINDOW : 0,
+                         .layers = 1,
+                         .n_forms = 1,
+                         .forms = forms};
+  set->device_units += blocks * units;
+}
+
+/* Full blocks of a FULL group 0 are to become INT8, in fewer units. */
+static void add_int8(struct groups_set *set)
+{
+  if (set->groups[0].kind != LLS_GROUP_FULL)
+    return;
+  set->forms[0][1] = (struct lls_group_form){
+      .form = LLS_FORM_INT8, .block_units = 3, .flags = LLS_FORM_READ, .ratio = 0.6f};
+  set->groups[0].n_forms = 2;
+  set->full_form = LLS_FORM_INT8;
+}
+
+static void make_set(struct groups_set *set, size_t shape, size_t ratio, bool host,
+                     bool int8, char name[64])
+{
+  snprintf(name, 64, "groups %s, blocks %u:%u, %s a host", shapes[shape].name,
+           ratios[ratio][0], ratios[ratio][1], host ? "with" : "without");
+  *set = (struct groups_set){.name = name};
+  for (uint32_t i = 0; i < shapes[shape].n; i++) {
+    uint32_t kind = shapes[shape].kinds[i];
+    uint32_t units = ratios[ratio][kind != LLS_GROUP_FULL];
+    if (kind == LLS_GROUP_WINDOW && shapes[shape].n == GROUPS_MAX)
+      units = (units + 18) / 19; /* between the two others */
+    add_group(set, kind, units);
+  }
+  set->host_units = host ? set->device_units / 2 : 0;
+  if (int8)
+    add_int8(set);
+}
+
+/* ---- the state as text ------------------------------------------------------------ */
+
+static void put_text(void *context, const char *line)
+{
+  fprintf(context, "%s\n", line);
+}
+
+static void put_number(void *context, const char *name, double value)
+{
+  fprintf(context, "%s %.17g\n", name, value);
+}
+
+/* Returns what audit says, malloc'ed. */
+static char *audit_of(struct groups_rig *r)
+{
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *file = open_memstream(&text, &bytes);
+  struct lls_sink sink = {.context = file, .number = put_number, .text = put_text};
+  if (file == NULL)
+    abort();
+  r->failure[0] = '\0';
+  int rc = r->module->cache.audit(r->self, &sink);
+  fclose(file);
+  if (rc < 0)
+    found(r->findings, "%s: audit finds fault with itself: %s", r->set->name,
+          r->failure[0] != '\0' ? r->failure : strerror(-rc));
+  return text;
+}
+
+static void roll_back(struct groups_rig *r, uint32_t mark, char *before)
+{
+  int rc = r->module->cache.rollback(r->self, mark);
+  char *after = audit_of(r);
+  if (rc < 0 || strcmp(before, after) != 0)
+    found(r->findings, "%s: rollback(%u) leaves another state than mark saw",
+          r->set->name, mark);
+  free(after);
+  free(before);
+}
+
+/* ---- a transaction ---------------------------------------------------------------- */
+
+static struct lls_cache_info info_of(struct groups_rig *r, const struct groups_request *q)
+{
+  struct lls_cache_info info = {.size = sizeof info};
+  int rc = r->module->cache.info(r->self, &q->view, &info);
+  if (rc < 0 || info.missing_tokens > info.cached_tokens)
+    found(r->findings,
+          "%s: info of request %" PRIu64 " returns %d, %u of %u tokens missing",
+          r->set->name, q->view.id, rc, info.missing_tokens, info.cached_tokens);
+  return info;
+}
+
+static void update_view(struct groups_rig *r, struct groups_request *q)
+{
+  const struct lls_cache_info info = info_of(r, q);
+  q->view.cached_tokens = info.cached_tokens;
+  q->view.missing_tokens = info.missing_tokens;
+  q->view.shared_tokens = info.shared_tokens;
+  q->view.residency = info.residency;
+  q->view.form = info.form;
+  q->view.state = info.residency == LLS_RESIDENT_NONE ? LLS_WAITING
+                  : info.missing_tokens > 0           ? LLS_PREEMPTED
+                  : q->view.generated_tokens > 0      ? LLS_DECODING
+                                                      : LLS_PREFILLING;
+}
+
+/* Takes the prefix of a waiting request. Returns how many tokens are cached now. */
+static uint32_t take_prefix(struct groups_rig *r, const struct groups_request *q)
+{
+  const struct lls_cache_vtable *c = &r->module->cache;
+  struct lls_prefix prefix = {.size = sizeof prefix};
+  uint32_t cached = info_of(r, q).cached_tokens;
+  if (cached > 0 || c->prefix == NULL || c->prefix(r->self, &q->view, true, &prefix) < 0)
+    return cached;
+  if (prefix.tokens >= lls_request_length(&q->view))
+    found(r->findings, "%s: a prefix of %u tokens of the %u of request %" PRIu64,
+          r->set->name, prefix.tokens, lls_request_length(&q->view), q->view.id);
+  r->hits += prefix.tokens > 0;
+  return prefix.tokens;
+}
+
+static bool is_alone(struct groups_rig *r, const struct groups_request *q)
+{
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
+    const struct groups_request *other = &r->requests[i];
+    if (other != q && other->alive &&
+        (other->named || info_of(r, other).device_units > 0))
+      return false;
+  }
+  return true;
+}
+
+static void try_to_run(struct groups_rig *r, struct groups_request *q)
+{
+  const struct lls_cache_vtable *c = &r->module->cache;
+  uint32_t mark = c->mark(r->self);
+  char *before = audit_of(r);
+  uint32_t cached = take_prefix(r, q), left = lls_request_length(&q->view) - cached;
+  if (left == 0 || left > lls_request_length(&q->view)) {
+    roll_back(r, mark, before);
+    return;
+  }
+  q->reserved = dice(&r->dice, 1, left < GROUPS_STEP ? left : GROUPS_STEP);
+  int rc = c->reserve(r->self, &q->view, q->reserved, LLS_FORM_NONE, 0);
+  q->in_step = rc == LLS_RESERVE_OK && dice(&r->dice, 0, 5) > 0;
+  if (rc < 0 || rc >= LLS_RESERVE_NEVER || (rc == LLS_RESERVE_LATER && is_alone(r, q)))
+    found(r->findings, "%s: reserve of %u tokens after %u returns %d%s", r->set->name,
+          q->reserved, cached, rc,
+          rc == LLS_RESERVE_LATER
+              ? ": LATER, with no other request: there is nothing to wait for"
+          : rc == LLS_RESERVE_NEVER ? ": NEVER, in a pool for three requests"
+                                    : "");
+  if (q->in_step)
+    free(before);
+  else
+    roll_back(r, mark, before);
+}
+
+static void preempt(struct groups_rig *r, const struct groups_request *q)
+{
+  uint32_t mode = dice(&r->dice, 0, 2) > 0 ? LLS_PREEMPT_SWAP : LLS_PREEMPT_RECOMPUTE;
+  const struct lls_cache_vtable *c = &r->module->cache;
+  if (!(c->preempt_modes(r->self) >> mode & 1))
+    return;
+  uint32_t at = c->mark(r->self);
+  char *before = audit_of(r);
+  if (c->preempt(r->self, &q->view, mode) < 0) {
+    roll_back(r, at, before);
+    return;
+  }
+  free(before);
+  r->swaps += mode == LLS_PREEMPT_SWAP;
+}
+
+/* Each request at most once, as in a plan. */
+static void plan(struct groups_rig *r)
+{
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++)
+    r->requests[i].in_step = r->requests[i].named = false;
+  for (uint32_t n = 0; n < GROUPS_REQUESTS; n++) {
+    struct groups_request *q = &r->requests[dice(&r->dice, 0, GROUPS_REQUESTS - 1)];
+    if (!q->alive || q->named)
+      continue;
+    if (q->view.cached_tokens > 0 && dice(&r->dice, 0, 5) == 0)
+      preempt(r, q);
+    else
+      try_to_run(r, q);
+    q->named = true;
+  }
+}
+
+/* ---- a step ----------------------------------------------------------------------- */
+
+/* A step may compute fewer tokens than were reserved. */
+static void compute(struct groups_rig *r)
+{
+  struct lls_block_table tables[GROUPS_REQUESTS];
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
+    struct groups_request *q = &r->requests[i];
+    if (!q->in_step)
+      continue;
+    q->context = info_of(r, q).cached_tokens;
+    q->run = dice(&r->dice, 0, 2) > 0 ? q->reserved : dice(&r->dice, 1, q->reserved);
+    q->view.cached_tokens = q->context;
+    groups_read(r, q, &tables[i]);
+  }
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++)
+    if (r->requests[i].in_step)
+      groups_write(r, &r->requests[i], &tables[i]);
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++)
+    if (r->requests[i].in_step)
+      groups_verify(r, &r->requests[i], &tables[i]);
+}
+
+static void step(struct groups_rig *r)
+{
+  const struct lls_cache_vtable *c = &r->module->cache;
+  r->now_ns += LLS_NS_PER_S / 100;
+  c->begin(r->self);
+  char *before = audit_of(r);
+  plan(r);
+  if (dice(&r->dice, 0, 9) == 0) { /* the plan was refused */
+    roll_back(r, 0, before);
+    plan(r);
+  } else {
+    free(before);
+  }
+  c->commit(r->self);
+  groups_copy(r);
+  compute(r);
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
+    struct groups_request *q = &r->requests[i];
+    if (q->in_step) {
+      q->view.cached_tokens = q->context + q->run;
+      if (q->view.cached_tokens == lls_request_length(&q->view))
+        groups_append(q);
+      c->computed(r->self, &q->view, q->context + q->run);
+    }
+    if (q->alive)
+      update_view(r, q);
+  }
+}
+
+static void release(struct groups_rig *r, struct groups_request *q, bool keep)
+{
+  struct lls_release how = {.size = sizeof how, .flags = keep ? LLS_KEEP_PREFIX : 0};
+  q->view.state = LLS_FINISHED;
+  r->module->cache.release(r->self, &q->view, &how);
+  q->alive = false;
+}
+
+/* Requests come and go; none gets longer than a context. */
+static void change(struct groups_rig *r)
+{
+  uint32_t chosen = dice(&r->dice, 0, GROUPS_REQUESTS - 1);
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
+    struct groups_request *q = &r->requests[i];
+    bool ends = q->alive && (lls_request_length(&q->view) >= GROUPS_CONTEXT - 1 ||
+                             (i == chosen && dice(&r->dice, 0, 4) == 0));
+    if (ends)
+      release(r, q, dice(&r->dice, 0, 3) > 0);
+    else if (!q->alive && i == chosen)
+      groups_submit(r, q);
+  }
+}
+
+/* Another generation takes over; a request that it does not know arrives again. */
+static void reload(struct groups_rig *r)
+{
+  const struct lls_cache_vtable *c = &r->module->cache;
+  struct lls_blob blob = {0};
+  void *old = r->self;
+  if (c->export_state == NULL || c->export_state(old, &blob) < 0)
+    return;
+  int rc = groups_create(r), taken = rc == 0 ? c->import_state(r->self, &blob) : rc;
+  free(blob.data);
+  c->destroy(old);
+  if (rc < 0) {
+    found(r->findings, "%s: a second generation is not created: %s", r->set->name,
+          r->failure);
+    return;
+  }
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
+    struct groups_request *q = &r->requests[i];
+    struct lls_cache_info info = {.size = sizeof info};
+    if (!q->alive)
+      continue;
+    if (taken < 0 || c->info(r->self, &q->view, &info) < 0) {
+      q->view.cached_tokens = 0;
+      c->admit(r->self, &q->view);
+    }
+    update_view(r, q);
+  }
+  free(audit_of(r));
+}
+
+/* ---- a set ------------------------------------------------------------------------ */
+
+static uint32_t free_units(const struct groups_rig *r, uint32_t tier)
+{
+  struct lls_capacity c = {.size = sizeof c};
+  return r->module->cache.capacity(r->self, tier, &c) == 0 ? c.free_units : 0;
+}
+
+/* As much is free where no request is left as there was before the first one. */
+static void judge_memory(struct groups_rig *r, const uint32_t before[2])
+{
+  for (uint32_t tier = 0; tier <= LLS_TIER_HOST; tier++)
+    if (free_units(r, tier) != before[tier])
+      found(r->findings,
+            "%s: %u units of tier %u are free where no request is left, of %u at first",
+            r->set->name, free_units(r, tier), tier, before[tier]);
+}
+
+static void play(struct groups_rig *r)
+{
+  const uint32_t before[] = {free_units(r, LLS_TIER_DEVICE),
+                             free_units(r, LLS_TIER_HOST)};
+  for (uint32_t i = 0; i < STEPS && r->findings->n == 0; i++) {
+    change(r);
+    step(r);
+    if (i % 30 == 29 && r->findings->n == 0)
+      reload(r);
+  }
+  for (uint32_t i = 0; i < GROUPS_REQUESTS && r->findings->n == 0; i++)
+    if (r->requests[i].alive)
+      release(r, &r->requests[i], false);
+  if (r->findings->n == 0)
+    judge_memory(r, before);
+}
+
+/* Does the manager say that it keeps all of the set's kinds? */
+static bool keeps(const struct lls_plugin_module *m, const struct groups_set *set)
+{
+  for (uint32_t i = 0; i < set->n; i++)
+    if (!lls_cache_keeps(&m->cache, set->groups[i].kind))
+      return false;
+  return true;
+}
+
+struct seen {
+  uint32_t sets, refused, hits, swaps, others;
+};
+
+static void try_set(const struct harness_loaded *l, const struct groups_set *set,
+                    uint64_t seed, struct findings *f, struct seen *seen)
+{
+  static struct groups_rig r;
+  bool kept = keeps(l->module, set);
+  snprintf(f->where, WHERE_MAX, "a callback, with %s", set->name);
+  int rc = groups_open(&r, l->module, l->params, set, seed, f);
+  if (rc < 0 && (r.failure[0] == '\0' || (kept && rc != -ENOTSUP)))
+    found(f, "%s: create fails, %s: %s", set->name, strerror(-rc),
+          r.failure[0] != '\0' ? r.failure : "without a sentence");
+  if (rc == 0 && kept)
+    play(&r);
+  seen->sets += kept && rc == 0;
+  seen->refused += rc < 0;
+  seen->hits += r.hits;
+  seen->swaps += r.swaps;
+  seen->others += r.others > 0;
+  groups_close(&r);
+  f->where[0] = '\0';
+}
+
+void check_groups(const struct subject *s, struct findings *f)
+{
+  struct harness_policy p = {s->path, s->parameters};
+  struct harness_loaded l = {0};
+  struct lls_error err = {0};
+  struct seen seen = {0};
+  if (s->kind != LLS_KIND_CACHE) {
+    skipped(f, "not a cache manager");
+    return;
+  }
+  if (policy_load(s->kind, &p, &l, &err) < 0) {
+    found(f, "cannot be loaded: %s", err.text);
+    return;
+  }
+  bool int8 = lls_cache_makes(&l.module->cache, LLS_FORM_INT8);
+  for (size_t i = 0; i < N_SHAPES * N_RATIOS * 2 && f->n == 0; i++) {
+    struct groups_set set;
+    char name[64];
+    size_t ratio = i / 2 % N_RATIOS;
+    make_set(&set, i / 2 / N_RATIOS, ratio, i % 2, int8 && ratio == N_RATIOS - 1, name);
+    try_set(&l, &set, s->seed + i, f, &seen);
+  }
+  if (seen.sets == 0)
+    found(f, "it keeps none of the sets of groups");
+  noted(
+      f,
+      "%u of %zu sets of groups were tried, and %u refused: %u prefixes taken, %u swaps, "
+      "%u sets with int8 blocks",
+      seen.sets, N_SHAPES * N_RATIOS * 2, seen.refused, seen.hits, seen.swaps,
+      seen.others);
+  policy_unload(&l);
+}

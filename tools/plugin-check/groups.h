@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cache manager over any set of groups of layers, without an engine: a host of ours
+ * says which groups there are, and a memory of ours knows what each slot of each block
+ * holds. Steps write what a token's contents depend on (its tokens, all before it, and
+ * who may share it), copies copy it, and whatever a step reads must be there.
+ *
+ * So managers are tried with kinds of groups that no model here has, and with any sizes
+ * of blocks.
+ */
+#ifndef CHECK_GROUPS_H
+#define CHECK_GROUPS_H
+
+#include <llmserve/cache.h> /* before cmocka, which has a macro `fail` */
+
+#include "core/plugin/loader.h"
+#include "t/dice.h"
+#include "tools/plugin-check/findings.h"
+
+#define GROUPS_MAX      3
+#define GROUPS_REQUESTS 6
+#define GROUPS_TOKENS   8 /* of a block */
+#define GROUPS_CONTEXT  96
+#define GROUPS_KEYS     (GROUPS_CONTEXT / GROUPS_TOKENS)
+#define GROUPS_STEP     24 /* most tokens of a step */
+
+struct groups_set {
+  const char *name; /* such as "FW 1:10 with a host" */
+  uint32_t n;
+  struct lls_group groups[GROUPS_MAX];
+  struct lls_group_form forms[GROUPS_MAX][2];
+  uint32_t device_units, host_units;
+  uint32_t full_form; /* what full blocks of group 0 become in all tiers; NONE: stay */
+};
+
+struct groups_request {
+  struct lls_request view;
+  int32_t tokens[GROUPS_CONTEXT];
+  struct lls_key keys[GROUPS_KEYS];
+  uint64_t contents[GROUPS_CONTEXT]; /* of each token: of it and all before */
+  uint64_t user[LLS_USER_WORDS];
+  uint32_t reserved, run; /* tokens of this step; run: at most as many as reserved */
+  uint32_t context;       /* cached before this step */
+  bool alive, in_step, named;
+};
+
+struct groups_memory { /* of a tier */
+  uint32_t units;
+  uint64_t (*slots)[GROUPS_TOKENS]; /* (units) at a block's first unit */
+  uint32_t *owner; /* (units) 1 + first unit of the block that wrote here last; 0: none */
+};
+
+struct groups_rig {
+  struct findings *findings;
+  const struct groups_set *set;
+  const struct lls_plugin_module *module;
+  const void *params;
+  struct lls_host host;
+  struct lls_engine_caps engine;
+  struct lls_topology topology;
+  struct lls_instance_info instance;
+  struct lls_cost cost;
+  const struct lls_group *groups[GROUPS_MAX];
+  struct lls_cache_geometry geometry;
+  void *self; /* the manager's */
+  struct groups_request requests[GROUPS_REQUESTS];
+  struct groups_memory tiers[2];
+  struct dice dice, random;
+  uint64_t ids;
+  int64_t now_ns;
+  uint32_t hits, swaps, others; /* prefixes taken; swaps; entries in another form */
+  char failure[512];            /* the last sentence of host->fail */
+};
+
+/* groups.c: makes the rig and the manager. Returns what create did. */
+int groups_open(struct groups_rig *, const struct lls_plugin_module *, const void *params,
+                const struct groups_set *, uint64_t seed, struct findings *);
+void groups_close(struct groups_rig *);
+/* Makes a manager in place of the last one, whose `self` is the caller's. */
+int groups_create(struct groups_rig *);
+/* A request like others up to some token, in one of the families. */
+void groups_submit(struct groups_rig *, struct groups_request *);
+/* A token was drawn, or came in otherwise: the view has one more. */
+void groups_append(struct groups_request *);
+
+/* groups_memory.c */
+void groups_memory_init(struct groups_memory *, uint32_t units);
+void groups_memory_free(struct groups_memory *);
+/* Does the copies of the step. */
+void groups_copy(struct groups_rig *);
+/* Asks for the table of a request that runs, and checks that what its step reads is what
+ * was computed. */
+void groups_read(struct groups_rig *, struct groups_request *, struct lls_block_table *);
+/* Writes the tokens that the step computes. */
+void groups_write(struct groups_rig *, const struct groups_request *,
+                  const struct lls_block_table *);
+/* Checks that no other block was written over what the step has written. */
+void groups_verify(struct groups_rig *, const struct groups_request *,
+                   const struct lls_block_table *);
+
+#endif
