@@ -7,8 +7,7 @@
 #ifndef LLS_T_DRIVE_H
 #define LLS_T_DRIVE_H
 
-#include "t/reference.h"
-#include "t/sequence.h"
+#include "t/drive_groups.h"
 
 #include "core/engine/engine.h"
 #include "core/engine/worker_rank.h"
@@ -36,6 +35,7 @@ struct drive_options {
   uint32_t block_tokens; /* 0 = 16 */
   uint32_t max_tokens;   /* 0 = DRIVE_MAX_TOKENS */
   uint32_t int8;         /* enum lls_int8 */
+  uint32_t groups;       /* most groups of layers; 0: one */
   /* 0: one thread, since for such small steps more threads only wait */
   uint32_t threads;
   uint32_t ranks; /* ranks, as threads, that share the model; 0: one */
@@ -71,7 +71,8 @@ struct drive_outcome {
 struct drive {
   const struct drive_model *model;
   const struct drive_rule *rule;
-  struct units device_units;
+  struct units device_units; /* of group 0 */
+  struct drive_groups groups;
   struct sequence sequences[REFERENCE_MAX_PROMPTS];
   struct sequence on_host[REFERENCE_MAX_PROMPTS]; /* tables of host units, if swapped */
   uint32_t done[REFERENCE_MAX_PROMPTS];           /* known tokens */
@@ -142,6 +143,7 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .cache_bytes = DRIVE_DEVICE_UNITS * half,
       .pool.host_memory = DRIVE_HOST_UNITS * half,
       .pool.int8 = o->int8,
+      .groups = o->groups,
   };
 }
 
@@ -243,6 +245,8 @@ static inline void drive_swap_out(struct drive *d, uint32_t i)
     drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &never, from);
   }
   sequence_release(s, &d->device_units);
+  d->n_copies += drive_groups_move(&d->groups, i, true, d->copies + d->n_copies);
+  assert_true(d->n_copies < DRIVE_MAX_COPIES);
 }
 
 static inline void drive_swap_in(struct drive *d, uint32_t i)
@@ -253,6 +257,8 @@ static inline void drive_swap_in(struct drive *d, uint32_t i)
     drive_place(d, &s->kv[b], b, host->cached, s->kv[b].block, false);
     drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &host->kv[b], &s->kv[b]);
   }
+  d->n_copies += drive_groups_move(&d->groups, i, false, d->copies + d->n_copies);
+  assert_true(d->n_copies < DRIVE_MAX_COPIES);
   s->cached = host->cached;
   sequence_init(host);
 }
@@ -281,10 +287,12 @@ static inline void drive_preempt(struct drive *d, uint32_t n_prompts)
   uint32_t victim = d->step / d->rule->preempt % n_prompts;
   if (d->sequences[victim].cached == 0)
     return;
-  if (d->rule->swap)
+  if (d->rule->swap) {
     drive_swap_out(d, victim);
-  else
-    sequence_release(&d->sequences[victim], &d->device_units);
+    return;
+  }
+  sequence_release(&d->sequences[victim], &d->device_units);
+  drive_groups_drop(&d->groups, victim);
 }
 
 /* ---- forms ---------------------------------------------------------------------- */
@@ -385,12 +393,14 @@ static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
     uint32_t pending = d->done[i] - s->cached;
     uint32_t now = pending < d->rule->chunk ? pending : d->rule->chunk;
     sequence_grow(s, &d->device_units, s->cached + now, d->block_tokens);
+    drive_groups_trim(&d->groups, i, s->cached);
     who[*n] = i;
     batch[(*n)++] = (struct lls_engine_sequence){
         .tokens = p->tokens + s->cached,
         .n_tokens = now,
         .context = s->cached,
-        .table = &s->table,
+        .table =
+            drive_groups_grow(&d->groups, i, s->cached + now, s->reversed, &s->table),
         .sampling = now == pending ? &drive_greedy : NULL,
         .all_logits = true,
     };
@@ -438,8 +448,11 @@ static inline struct drive_outcome drive_run(const struct drive_model *m,
   d->model = m;
   d->rule = rule;
   d->block_tokens = lls_engine_pool_shape(m->engine)->block_tokens;
-  units_init(&d->device_units, lls_engine_pool_shape(m->engine)->device_units,
-             drive_block_units(d));
+  drive_groups_init(&d->groups, m->engine, DRIVE_DEVICE_UNITS / 2, DRIVE_HOST_UNITS / 2);
+  uint32_t units = lls_engine_pool_shape(m->engine)->device_units;
+  if (d->groups.caps->n_groups > 1)
+    units = drive_area(&d->groups, 1, DRIVE_DEVICE_UNITS / 2);
+  units_init(&d->device_units, units, drive_block_units(d));
   uint32_t n_prompts = rule->n_prompts > 0 ? rule->n_prompts : m->reference->n_prompts;
   for (uint32_t i = 0; i < n_prompts; i++) {
     sequence_init(&d->sequences[i]);

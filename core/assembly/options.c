@@ -75,6 +75,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .cache_bytes =
           c->cache.device_memory == LLS_NEVER ? 0 : (size_t)c->cache.device_memory,
       .gives_back = lls_cache_keeps(&c->policies.cache.module->cache, LLS_GROUP_WINDOW),
+      .groups = lls_cache_groups(&c->policies.cache.module->cache),
       .pool = c->cache.pool,
       .kv_only = c->policies.cache.module->cache.forms == NULL,
   };

@@ -38,6 +38,7 @@
 #include "core/cluster/fetch.h"
 #include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
+#include "core/cluster/pulls.h"
 #include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/inbox.h"
@@ -87,22 +88,18 @@ void lls_migrate_fini(struct lls_instance *in)
 /* Copies the entries with cached tokens to m->entries, which outlive the transaction.
  * Returns false if they are too many, or if hidden form is being converted, which ends
  * with this step. */
-static bool keep_list(struct lls_instance *in, struct lls_live *live)
+static bool keep_lists(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_move *m = &live->move;
-  struct lls_group_list list;
-  uint32_t i = 0;
+  struct lls_block_table table;
   m->cached_tokens = live->view.cached_tokens;
   m->late = false;
-  if (lls_cache_list(in, &live->view, &list) < 0 || list.n_restored > 0)
+  if (lls_cache_table(in, &live->view, &table) < 0 ||
+      !lls_lists_copy(&m->blocks, table.lists, table.n_groups, m->cached_tokens,
+                      m->entries, m->max_entries))
     return false;
-  for (; i < list.n_entries && list.entries[i].first_token < m->cached_tokens; i++) {
-    if (i == m->max_entries)
-      return false;
-    m->entries[i] = list.entries[i];
-    m->late |= list.entries[i].form == LLS_FORM_INT8;
-  }
-  m->blocks = (struct lls_group_list){.entries = m->entries, .n_entries = i};
+  for (size_t i = 0; i < lls_lists_entries(&m->blocks); i++)
+    m->late |= m->entries[i].form == LLS_FORM_INT8;
   return true;
 }
 
@@ -153,7 +150,7 @@ void lls_migrate_offer(struct lls_instance *in)
     struct lls_live *live = lls_request_table_find(in->table, item->request);
     if (item->kind != LLS_PLAN_MIGRATE || live == NULL || item->target == in->info.index)
       continue;
-    if (keep_list(in, live))
+    if (keep_lists(in, live))
       make_offer(in, live, item->target);
     else
       lls_lifecycle_refuse(in, live, LLS_REFUSED_UNSUPPORTED);

@@ -47,7 +47,7 @@ static void take(struct lls_instance *in, struct lls_live *live)
   }
   uint32_t mark = LLS_CALL(p, cache, mark);
   int rc = LLS_CALL(p, cache, reserve, &live->view, live->move.cached_tokens,
-                    lls_list_form(&live->move.blocks), 0);
+                    lls_list_form(&live->move.blocks.lists[0]), 0);
   if (rc == LLS_RESERVE_OK) {
     live->placed = LLS_PLACED_TAKEN;
     lls_transaction_note(in, live, mark);
@@ -100,10 +100,10 @@ static bool pull(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_migration *h = &in->migration;
   const struct lls_move *m = &live->move;
-  struct lls_group_list to;
+  struct lls_block_table to;
   uint32_t first = h->copies.n;
-  if (lls_cache_list(in, &live->view, &to) < 0 || to.n_restored > 0 ||
-      !lls_pulls_append(&h->copies, &m->blocks, &to, m->cached_tokens, in->caps.groups[0],
+  if (lls_cache_table(in, &live->view, &to) < 0 ||
+      !lls_pulls_append(&h->copies, &m->blocks, &to, m->cached_tokens, in->caps.groups,
                         lls_engine_pool_shape(in->engine)->block_tokens))
     return false;
   const struct lls_instance *source = in->peers[m->source];

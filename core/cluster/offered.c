@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "core/base/pack.h"
+#include "core/cluster/pulls.h"
 #include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/inbox.h"
@@ -42,7 +43,7 @@ int lls_offered_init(struct lls_instance *in, uint32_t max_requests)
   LLS_ON_STEP(in);
   struct lls_migration *h = &in->migration;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  h->max_entries = in->caps.max_context / pool->block_tokens + 2;
+  h->max_entries = in->caps.n_groups * (in->caps.max_context / pool->block_tokens + 2);
   h->offered_blocks = calloc(in->table->slots, sizeof *h->offered_blocks);
   h->shifting = calloc(max_requests, sizeof *h->shifting);
   if (pool->host_units > 0) /* unused, these cost address space only */
@@ -73,15 +74,6 @@ void lls_offered_fini(struct lls_instance *in)
   free(in->migration.offered_blocks);
   free(in->migration.shifting);
   free(in->migration.entries);
-}
-
-/* Copies a list to `to`, which `out` then has. */
-static void copy_list(const struct lls_group_list *list, struct lls_block_entry *to,
-                      struct lls_group_list *out)
-{
-  for (uint32_t i = 0; i < list->n_entries; i++)
-    to[i] = list->entries[i];
-  *out = (struct lls_group_list){.entries = to, .n_entries = list->n_entries};
 }
 
 /* ---- at the source ---------------------------------------------------------------- */
@@ -127,13 +119,14 @@ static void send_place(struct lls_instance *in, const struct lls_offered_blocks 
                        uint32_t place)
 {
   uint32_t slot = (uint32_t)(offered - in->migration.offered_blocks);
-  const struct lls_group_list *l = &offered->blocks;
+  const struct lls_block_lists *l = &offered->blocks;
   struct lls_pack p = {0};
   LLS_PACK(&p, place);
   LLS_PACK(&p, offered->shifted);
   LLS_PACK(&p, *l);
   if (offered->shifted)
-    lls_pack_put(&p, l->entries, l->n_entries * sizeof *l->entries);
+    lls_pack_put(&p, l->lists[0].entries,
+                 lls_lists_entries(l) * sizeof *l->lists[0].entries);
   if (p.failed) { /* no memory: the target sees it MOVING until the request ends */
     free(p.data);
     return;
@@ -187,19 +180,19 @@ void lls_offered_start_moves(struct lls_instance *in)
   h->n_shifting = n;
 }
 
-/* Copies the block list after a move, for the target. If there is none or it has too many
- * entries, it becomes empty and the blocks cannot be copied. */
+/* Copies the block lists after a move, for the target. If there are none or they have too
+ * many entries there are none for it, and the blocks cannot be copied. */
 static void keep_table(struct lls_instance *in, uint32_t slot)
 {
   struct lls_migration *h = &in->migration;
   struct lls_offered_blocks *offered = &h->offered_blocks[slot];
   struct lls_block_entry *to = h->entries + (size_t)slot * h->max_entries;
-  struct lls_group_list list = {0};
-  int rc = lls_cache_list(in, &h->offered[slot], &list);
+  struct lls_block_table table;
+  int rc = lls_cache_table(in, &h->offered[slot], &table);
   offered->shifted = true;
-  offered->blocks = (struct lls_group_list){0};
-  if (rc == 0 && list.n_entries <= h->max_entries)
-    copy_list(&list, to, &offered->blocks);
+  if (rc < 0 || !lls_lists_copy(&offered->blocks, table.lists, table.n_groups, UINT32_MAX,
+                                to, h->max_entries))
+    offered->blocks = (struct lls_block_lists){0};
 }
 
 static bool has_arrived(struct lls_instance *in, uint32_t slot)
@@ -247,20 +240,22 @@ void lls_offered_receive_place(struct lls_instance *in, struct lls_unpack *u,
 {
   struct lls_migration *h = &in->migration;
   struct lls_offered_blocks *offered = &h->offered_blocks[slot];
-  struct lls_group_list l;
+  struct lls_block_lists l;
   uint32_t place = LLS_OFFERED_DEVICE;
   bool shifted = false;
   LLS_UNPACK(u, place);
   LLS_UNPACK(u, shifted);
   LLS_UNPACK(u, l);
-  size_t n = u->failed ? 0 : l.n_entries;
+  size_t n = u->failed ? 0 : lls_lists_entries(&l);
   const void *entries = shifted ? lls_unpack_bytes(u, n * sizeof *h->entries) : NULL;
   if (u->failed || atomic_load(&offered->place) != LLS_OFFERED_MOVING)
     return; /* the request has ended; another may have its slot */
-  if (shifted && n <= h->max_entries && h->entries != NULL) {
+  if (shifted && n <= h->max_entries && h->entries != NULL &&
+      l.n_groups <= LLS_MAX_GROUPS) {
     struct lls_block_entry *to = h->entries + (size_t)slot * h->max_entries;
     memcpy(to, entries, n * sizeof *to);
-    offered->blocks = (struct lls_group_list){.entries = to, .n_entries = l.n_entries};
+    lls_lists_move(&l, to);
+    offered->blocks = l;
     offered->shifted = true;
   }
   atomic_store(&offered->place, place);
@@ -320,9 +315,8 @@ bool lls_offered_find_lists(struct lls_instance *in, struct lls_live *live)
   LLS_ON_STEP(in);
   if (!offered->shifted)
     return true;
-  const struct lls_group_list *l = &offered->blocks;
-  if (l->n_entries == 0 || l->n_entries > m->max_entries)
-    return false;
-  copy_list(l, m->entries, &m->blocks);
-  return true;
+  const struct lls_block_lists *l = &offered->blocks;
+  return lls_lists_entries(l) > 0 &&
+         lls_lists_copy(&m->blocks, l->lists, l->n_groups, UINT32_MAX, m->entries,
+                        m->max_entries);
 }

@@ -60,17 +60,72 @@ static bool append_list(struct lls_pulls *p, const struct lls_block_entry *a,
   return true;
 }
 
-bool lls_pulls_append(struct lls_pulls *p, const struct lls_group_list *from,
-                      const struct lls_group_list *to, uint32_t tokens,
-                      const struct lls_group *group, uint32_t block_tokens)
+static bool append_group(struct lls_pulls *p, const struct lls_group_list *from,
+                         const struct lls_group_list *to, uint32_t tokens,
+                         const struct lls_group *group, uint32_t block_tokens)
 {
-  const uint32_t before = p->n, form = lls_list_form(from);
-  bool hidden = form == LLS_FORM_HIDDEN;
+  bool hidden = lls_list_form(from) == LLS_FORM_HIDDEN;
   uint32_t oldest = hidden ? 0 : lls_group_begin(group, tokens);
-  bool good = form == lls_list_form(to) &&
-              append_list(p, from->entries, from->n_entries, to->entries, to->n_entries,
-                          oldest, tokens, block_tokens);
+  return lls_list_form(from) == lls_list_form(to) && to->n_restored == 0 &&
+         append_list(p, from->entries, from->n_entries, to->entries, to->n_entries,
+                     oldest, tokens, block_tokens);
+}
+
+bool lls_pulls_append(struct lls_pulls *p, const struct lls_block_lists *from,
+                      const struct lls_block_table *to, uint32_t tokens,
+                      const struct lls_group *const *groups, uint32_t block_tokens)
+{
+  const uint32_t before = p->n;
+  bool good = from->n_groups == to->n_groups;
+  for (uint32_t i = 0; i < from->n_groups && good; i++) {
+    uint32_t first = p->n;
+    good =
+        append_group(p, &from->lists[i], &to->lists[i], tokens, groups[i], block_tokens);
+    for (; first < p->n; first++)
+      p->list[first].group = (uint8_t)i;
+  }
   if (!good)
     p->n = before;
   return good;
+}
+
+/* ---- lists that are kept ----------------------------------------------------------- */
+
+bool lls_lists_copy(struct lls_block_lists *out, const struct lls_group_list *lists,
+                    uint32_t n_groups, uint32_t tokens, struct lls_block_entry *to,
+                    uint32_t max)
+{
+  uint32_t used = 0;
+  *out = (struct lls_block_lists){0};
+  for (uint32_t i = 0; i < n_groups; i++) {
+    const struct lls_group_list *l = &lists[i];
+    uint32_t n = 0;
+    for (; n < l->n_entries && l->entries[n].first_token < tokens; n++) {
+      if (used + n == max)
+        return false;
+      to[used + n] = l->entries[n];
+    }
+    if (l->n_restored > 0)
+      return false;
+    out->lists[i] = (struct lls_group_list){.entries = to + used, .n_entries = n};
+    used += n;
+  }
+  out->n_groups = n_groups;
+  return true;
+}
+
+size_t lls_lists_entries(const struct lls_block_lists *b)
+{
+  size_t n = 0;
+  for (uint32_t i = 0; i < b->n_groups && i < LLS_MAX_GROUPS; i++)
+    n += b->lists[i].n_entries;
+  return n;
+}
+
+void lls_lists_move(struct lls_block_lists *b, const struct lls_block_entry *entries)
+{
+  for (uint32_t i = 0; i < b->n_groups; i++) {
+    b->lists[i].entries = entries;
+    entries += b->lists[i].n_entries;
+  }
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "core/base/error.h"
+#include "core/cluster/pulls.h"
 #include "core/instance/request.h"
 
 /* All members that are not arrays. Pointers in it have no meaning. */
@@ -110,7 +111,7 @@ static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
   LLS_WALK(k, *n);
   if (k->in != NULL && k->in->failed)
     return; /* there are no counts */
-  size_t n_entries = n->move.blocks.n_entries;
+  size_t n_entries = lls_lists_entries(&n->move.blocks);
   size_t words = n->allowed ? lls_mask_words(w->live.vocabulary) : 0;
   lls_pack_walk_array(k, &a->tokens, lls_request_length(&n->view) * sizeof(int32_t));
   lls_pack_walk_array(k, &a->stop_tokens, n->n_stop_tokens * sizeof(int32_t));
@@ -139,7 +140,7 @@ void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live
   fill(&n, live);
   move_times(&n, w->ahead_ns);
   if (n.move.mail != LLS_MAIL_OFFER)
-    n.move.blocks = (struct lls_group_list){0};
+    n.move.blocks = (struct lls_block_lists){0};
   walk(&(struct lls_pack_walk){.out = p}, w, &n, &a);
 }
 
@@ -215,12 +216,12 @@ static bool set_move(struct lls_live *live, const struct numbers *n,
   m->max_entries = max_entries;
   m->mailed_ns = LLS_NEVER;
   m->incoming = false;
-  size_t used = m->blocks.n_entries;
-  if (used > max_entries)
+  size_t used = lls_lists_entries(&m->blocks);
+  if (used > max_entries || m->blocks.n_groups > LLS_MAX_GROUPS)
     return false;
   if (used > 0)
     memcpy(entries, a->entries, used * sizeof *entries);
-  m->blocks.entries = entries;
+  lls_lists_move(&m->blocks, entries);
   return true;
 }
 

@@ -70,7 +70,8 @@ struct lls_step_list {
   bool tidy;
 };
 
-/* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
+/* One sequence's part of a batch: rows [first_row, first_row + n_rows), with its list in
+ * one group of layers. */
 struct lls_step_sequence {
   /* K and V: context + n_rows tokens, but maybe not the first ones that no row sees */
   struct lls_step_list kv;
@@ -92,10 +93,12 @@ static inline uint32_t lls_list_begin(const struct lls_block_entry *list, uint32
 /* The batch of one step as the device sees it. Valid until step_end. */
 struct lls_device_step {
   uint32_t n_rows, n_sequences;
-  const int32_t *tokens;                     /* (n_rows) ids */
-  const int32_t *positions;                  /* (n_rows) */
-  const uint32_t *sequence;                  /* (n_rows) index into sequences */
-  const struct lls_step_sequence *sequences; /* (n_sequences), decodes and chunks mixed */
+  const int32_t *tokens;    /* (n_rows) ids */
+  const int32_t *positions; /* (n_rows) */
+  const uint32_t *sequence; /* (n_rows) index into sequences */
+  /* (groups of the pool, n_sequences), decodes and chunks mixed; X and scratch are of
+   * group 0 */
+  const struct lls_step_sequence *sequences;
   /* For an asynchronous device: all lists of the step, pinned; else NULL. */
   const struct lls_block_entry *entries;
   size_t n_entries;
@@ -103,6 +106,13 @@ struct lls_device_step {
    * steps with the same operations. Only for a device with `prepares`. */
   bool prepare;
 };
+
+/* The sequences of a step with their lists in a group. */
+static inline const struct lls_step_sequence *
+lls_step_group(const struct lls_device_step *s, uint32_t group)
+{
+  return s->sequences + (size_t)group * s->n_sequences;
+}
 
 enum lls_norm_kind { LLS_NORM_RMS, LLS_NORM_LAYER };
 
@@ -130,6 +140,8 @@ struct lls_attention_shape {
    * with value 0 */
   const float *sinks;
   float soft_cap; /* 0 = none, else scaled scores become cap tanh(score / cap) */
+  /* of the layer; `layer` of an operation on the cache is its number in the group */
+  uint32_t group;
   /* (heads) device memory, NULL = none: ALiBi (arXiv 2108.12409), which adds to a scaled
    * score the head's slope times the distance of the token, a negative number; without
    * sinks and soft_cap */
@@ -249,12 +261,12 @@ struct lls_device_ops {
   int (*pool_pull)(struct lls_device *, struct lls_pool *, struct lls_device *from,
                    const struct lls_pool *from_pool, const struct lls_pull *, size_t n);
 
-  /* The bytes of a block in KV form on the device, to and from memory, between steps;
-   * optional, NULL = unsupported. -EINVAL if outside. */
-  int (*pool_read)(struct lls_device *, const struct lls_pool *, uint32_t block,
-                   void *to);
-  int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t block,
-                    const void *from);
+  /* The bytes of a group's block in KV form on the device, to and from memory, between
+   * steps; optional, NULL = unsupported. -EINVAL if outside. */
+  int (*pool_read)(struct lls_device *, const struct lls_pool *, uint32_t group,
+                   uint32_t block, void *to);
+  int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t group,
+                    uint32_t block, const void *from);
 
   /* [any one thread] Copy slots of unit blocks to and from PINNED or PIECES memory,
    * packed in the order of the pulls, concurrently with steps. The blocks read must be

@@ -65,8 +65,11 @@ enum lls_int8 {
  *           (layers, kv_heads, 2, head_dim) in f16 for a side, the steps of the channels,
  *           then their least numbers
  */
+#define LLS_MAX_GROUPS 4 /* of layers, see llmserve/types.h */
+
 struct lls_pool_shape {
-  uint32_t layers, kv_heads, head_dim;
+  uint32_t layers; /* of the group whose blocks are meant; of a pool: of group 0 */
+  uint32_t kv_heads, head_dim;
   uint32_t block_tokens;   /* slots a block has in each layer */
   enum lls_dtype element;  /* F32 or BF16 (F16 models are cached as BF16 or F32) */
   uint32_t device_units;   /* units on the device */
@@ -74,7 +77,34 @@ struct lls_pool_shape {
   uint32_t scratch_blocks; /* of one layer each, for K and V restored from X; 0 = none */
   uint32_t max_context;    /* tokens of a sequence; only needed with scratch_blocks */
   uint32_t int8;           /* enum lls_int8: tiers that have INT8 blocks */
+  uint32_t n_groups;       /* 0: one, of `layers` layers */
+  uint32_t group_layers[LLS_MAX_GROUPS];
 };
+
+static inline uint32_t lls_pool_groups(const struct lls_pool_shape *s)
+{
+  return s->n_groups > 0 ? s->n_groups : 1;
+}
+
+/* The same pool, as the blocks of one of its groups are in it. */
+static inline struct lls_pool_shape lls_group_shape(const struct lls_pool_shape *s,
+                                                    uint32_t group)
+{
+  struct lls_pool_shape one = *s;
+  if (s->n_groups > 0)
+    one.layers = s->group_layers[group];
+  return one;
+}
+
+static inline size_t lls_common_divisor(size_t a, size_t b)
+{
+  while (b != 0) {
+    size_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
 
 static inline size_t lls_side_numbers(const struct lls_pool_shape *s)
 {
@@ -112,26 +142,32 @@ static inline size_t lls_form_bytes(const struct lls_pool_shape *s, uint32_t for
   return lls_form_sides(form) * lls_side_bytes(s);
 }
 
+/* The most layers that those of each group are a multiple of. */
+static inline uint32_t lls_unit_layers(const struct lls_pool_shape *s)
+{
+  size_t layers = s->n_groups > 0 ? 0 : s->layers;
+  for (uint32_t i = 0; i < s->n_groups; i++)
+    layers = lls_common_divisor(layers, s->group_layers[i]);
+  return (uint32_t)layers;
+}
+
 /*
- * Bytes of a unit, whole vectors. With INT8 blocks on the host alone it is the most that
- * all forms are multiples of, so that none wastes any. Where the device has INT8 blocks
- * such a block is one unit, and one in the cache's own type two, if the last part of them
- * is unused: a manager that turns one into the other all the time finds room without
- * moving others.
+ * Bytes of a unit, whole vectors, made for as many layers as lls_unit_layers: a group of
+ * more layers has blocks of more units, and no group wastes any. With INT8 blocks on the
+ * host alone it is the most that all forms are multiples of, so that none wastes any.
+ * Where the device has INT8 blocks such a block is one unit, and one in the cache's own
+ * type two, if the last part of them is unused: a manager that turns one into the other
+ * all the time finds room without moving others.
  */
 static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 {
-  size_t vector = s->head_dim * lls_dtype_bytes(s->element), unit = lls_side_bytes(s);
-  size_t int8 = (lls_form_bytes(s, LLS_FORM_INT8) + vector - 1) / vector * vector;
+  struct lls_pool_shape part = *s;
+  part.layers = lls_unit_layers(s);
+  size_t vector = s->head_dim * lls_dtype_bytes(s->element), unit = lls_side_bytes(&part);
+  size_t int8 = (lls_form_bytes(&part, LLS_FORM_INT8) + vector - 1) / vector * vector;
   if (s->int8 == LLS_INT8_ALL)
     return int8 > unit ? int8 : unit;
-  size_t rest = s->int8 != LLS_INT8_OFF ? int8 : 0;
-  while (rest != 0) {
-    size_t less = unit % rest;
-    unit = rest;
-    rest = less;
-  }
-  return unit;
+  return lls_common_divisor(unit, s->int8 != LLS_INT8_OFF ? int8 : 0);
 }
 
 /* Units of a block in that form. */
@@ -141,10 +177,27 @@ static inline uint32_t lls_form_units(const struct lls_pool_shape *s, uint32_t f
   return (uint32_t)((lls_form_bytes(s, form) + unit - 1) / unit);
 }
 
-/* Tokens that the units of a tier hold in KV form. */
+/* Units of a block in that form of one of the pool's groups. */
+static inline uint32_t lls_group_units(const struct lls_pool_shape *s, uint32_t group,
+                                       uint32_t form)
+{
+  const struct lls_pool_shape one = lls_group_shape(s, group);
+  return lls_form_units(&one, form);
+}
+
+/* Units of a block of each group, in KV form. */
+static inline uint32_t lls_all_units(const struct lls_pool_shape *s)
+{
+  uint32_t units = 0;
+  for (uint32_t i = 0; i < lls_pool_groups(s); i++)
+    units += lls_group_units(s, i, LLS_FORM_KV);
+  return units;
+}
+
+/* Tokens that the units of a tier hold in KV form, if no group gives any back. */
 static inline size_t lls_pool_tokens(const struct lls_pool_shape *s, uint32_t units)
 {
-  return (size_t)(units / lls_form_units(s, LLS_FORM_KV)) * s->block_tokens;
+  return (size_t)(units / lls_all_units(s)) * s->block_tokens;
 }
 
 enum lls_copy_way {
@@ -174,10 +227,11 @@ static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
 {
   uint32_t form =
       c->source_form == LLS_FORM_INT8 ? LLS_FORM_INT8 : (uint32_t)c->target_form;
-  return lls_form_bytes(s, form) * (uint64_t)c->n_slots / s->block_tokens;
+  const struct lls_pool_shape one = lls_group_shape(s, c->group);
+  return lls_form_bytes(&one, form) * (uint64_t)c->n_slots / s->block_tokens;
 }
 
-/* Does a block in that form lie in the tier's units? */
+/* Does a block in that form, of the group whose shape it is, lie in the tier's units? */
 static inline bool lls_block_fits(const struct lls_pool_shape *s, bool host,
                                   uint32_t form, uint32_t block)
 {
@@ -207,18 +261,11 @@ static inline bool lls_copy_overlaps(const struct lls_pool_shape *s,
          c->target < source_end;
 }
 
-/*
- * Is that copy inside the pool, and one that it can carry out? The rules of types.h, for
- * every device.
- */
-static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct lls_copy *c)
+/* Is a copy inside the pool, and one that it can carry out, by the shape of its group? */
+static inline bool lls_group_copy_fits(const struct lls_pool_shape *s,
+                                       const struct lls_copy *c)
 {
   uint32_t from = lls_form_or_kv(c->source_form), to = lls_form_or_kv(c->target_form);
-  if (c->source_tier > LLS_TIER_HOST || c->target_tier > LLS_TIER_HOST ||
-      c->source_tier + c->target_tier > LLS_TIER_HOST || c->order > LLS_COPY_ASYNC ||
-      c->group > 0 || (uint32_t)c->slot + c->n_slots > s->block_tokens ||
-      !lls_copy_shift_fits(s, c))
-    return false;
   if (!lls_block_fits(s, c->source_tier == LLS_TIER_HOST, from, c->source) ||
       !lls_block_fits(s, c->target_tier == LLS_TIER_HOST, to, c->target))
     return false;
@@ -227,6 +274,21 @@ static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct ll
   bool int8 = from == LLS_FORM_INT8 || to == LLS_FORM_INT8;
   return (!int8 || c->n_slots == s->block_tokens) &&
          (!lls_copy_overlaps(s, c) || (from == to && c->source == c->target));
+}
+
+/*
+ * Is that copy inside the pool, and one that it can carry out? The rules of types.h, for
+ * every device.
+ */
+static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct lls_copy *c)
+{
+  if (c->source_tier > LLS_TIER_HOST || c->target_tier > LLS_TIER_HOST ||
+      c->source_tier + c->target_tier > LLS_TIER_HOST || c->order > LLS_COPY_ASYNC ||
+      c->group >= lls_pool_groups(s) ||
+      (uint32_t)c->slot + c->n_slots > s->block_tokens || !lls_copy_shift_fits(s, c))
+    return false;
+  const struct lls_pool_shape one = lls_group_shape(s, c->group);
+  return lls_group_copy_fits(&one, c);
 }
 
 /*
@@ -239,6 +301,7 @@ struct lls_pull {
   uint32_t source, target; /* blocks on the devices */
   uint16_t source_slot, target_slot, n_slots;
   uint8_t source_form; /* enum lls_form */
+  uint8_t group;
 };
 
 static inline bool lls_pull_is_int8(const struct lls_pull *c)
@@ -255,15 +318,21 @@ static inline uint32_t lls_pull_target_form(const struct lls_pull *c)
 static inline bool lls_pull_source_fits(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
-  return lls_block_fits(s, false, c->source_form, c->source) &&
+  if (c->group >= lls_pool_groups(s))
+    return false;
+  const struct lls_pool_shape one = lls_group_shape(s, c->group);
+  return lls_block_fits(&one, false, c->source_form, c->source) &&
          (uint32_t)c->source_slot + c->n_slots <= s->block_tokens;
 }
 
 static inline bool lls_pull_target_fits(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
+  if (c->group >= lls_pool_groups(s))
+    return false;
+  const struct lls_pool_shape one = lls_group_shape(s, c->group);
   return c->source_form <= LLS_FORM_INT8 &&
-         lls_block_fits(s, false, lls_pull_target_form(c), c->target) &&
+         lls_block_fits(&one, false, lls_pull_target_form(c), c->target) &&
          (uint32_t)c->source_slot + c->n_slots <= s->block_tokens &&
          (uint32_t)c->target_slot + c->n_slots <= s->block_tokens;
 }
@@ -272,15 +341,19 @@ static inline bool lls_pull_target_fits(const struct lls_pool_shape *s,
 static inline bool lls_pools_match(const struct lls_pool_shape *a,
                                    const struct lls_pool_shape *b)
 {
-  return a->layers == b->layers && a->kv_heads == b->kv_heads &&
-         a->head_dim == b->head_dim && a->block_tokens == b->block_tokens &&
-         a->element == b->element;
+  bool alike = lls_pool_groups(a) == lls_pool_groups(b) && a->kv_heads == b->kv_heads &&
+               a->head_dim == b->head_dim && a->block_tokens == b->block_tokens &&
+               a->element == b->element;
+  for (uint32_t i = 0; i < lls_pool_groups(a) && alike; i++)
+    alike = lls_group_shape(a, i).layers == lls_group_shape(b, i).layers;
+  return alike;
 }
 
 static inline uint64_t lls_pulled_bytes(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
-  uint64_t bytes = lls_form_bytes(s, c->source_form);
+  const struct lls_pool_shape one = lls_group_shape(s, c->group);
+  uint64_t bytes = lls_form_bytes(&one, c->source_form);
   return lls_pull_is_int8(c) ? bytes : bytes / s->block_tokens * c->n_slots;
 }
 

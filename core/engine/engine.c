@@ -136,10 +136,11 @@ static uint64_t fingerprint(const struct lls_engine *e)
   const struct lls_model_config *c = &e->model;
   const struct lls_engine_options *o = &e->options;
   const uint32_t facts[] = {
-      c->layers,     c->hidden,        c->heads,      c->kv_heads,
-      c->head_dim,   c->ffn,           c->vocab,      e->caps.max_context,
-      o->max_tokens, o->max_sequences, o->max_logits, o->block_tokens,
-      o->weights,    o->cache_element, e->caps.forms, (uint32_t)o->pool.int8};
+      c->layers,       c->hidden,        c->heads,      c->kv_heads,
+      c->head_dim,     c->ffn,           c->vocab,      e->caps.max_context,
+      o->max_tokens,   o->max_sequences, o->max_logits, o->block_tokens,
+      o->weights,      o->cache_element, e->caps.forms, (uint32_t)o->pool.int8,
+      e->caps.n_groups};
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
     hash = (hash ^ facts[i]) * UINT64_C(0x100000001b3);
@@ -223,7 +224,7 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       {(void **)&e->tokens, rows, sizeof *e->tokens},
       {(void **)&e->positions, rows, sizeof *e->positions},
       {(void **)&e->row_sequence, rows, sizeof *e->row_sequence},
-      {(void **)&e->sequences, sequences, sizeof *e->sequences},
+      {(void **)&e->sequences, sequences * e->caps.n_groups, sizeof *e->sequences},
       {(void **)&e->logit_rows, e->max_logit_rows, sizeof *e->logit_rows},
       {(void **)&e->sampling, sequences, sizeof *e->sampling},
       {(void **)&e->sampled, sequences, sizeof *e->sampled},
@@ -298,6 +299,7 @@ static void describe_model(struct lls_engine *e)
       .int8 = (uint32_t)o->pool.int8,
   };
   e->grows_queries = (lls_model_extras(c, context) & LLS_EXTRA_QUERY_GROWTH) != 0;
+  lls_engine_divide_layers(e);
   if (c->encoder)
     shrink_blocks(&e->pool_shape);
   bool hidden = !o->no_hidden && lls_engine_why_no_hidden(e) == NULL;
@@ -306,6 +308,7 @@ static void describe_model(struct lls_engine *e)
       .max_step_tokens = o->max_tokens,
       .max_sequences = o->max_sequences,
       .max_context = context,
+      .n_groups = e->caps.n_groups,
       .forms = LLS_BIT_KV | (hidden ? LLS_BIT_HIDDEN : 0),
       .preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER,
       .mixed_batch = true,
@@ -463,17 +466,18 @@ bool lls_engine_reads_blocks(const struct lls_engine *e)
   return alone && ops->pool_read != NULL && ops->pool_write != NULL;
 }
 
-int lls_engine_read_block(struct lls_engine *e, uint32_t block, void *to)
+int lls_engine_read_block(struct lls_engine *e, uint32_t group, uint32_t block, void *to)
 {
   return lls_engine_reads_blocks(e)
-             ? e->device->ops->pool_read(e->device, e->pool, block, to)
+             ? e->device->ops->pool_read(e->device, e->pool, group, block, to)
              : -ENOTSUP;
 }
 
-int lls_engine_write_block(struct lls_engine *e, uint32_t block, const void *from)
+int lls_engine_write_block(struct lls_engine *e, uint32_t group, uint32_t block,
+                           const void *from)
 {
   return lls_engine_reads_blocks(e)
-             ? e->device->ops->pool_write(e->device, e->pool, block, from)
+             ? e->device->ops->pool_write(e->device, e->pool, group, block, from)
              : -ENOTSUP;
 }
 

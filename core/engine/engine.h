@@ -48,6 +48,8 @@ struct lls_engine_options {
   /* the cache manager frees blocks before the window, so a sequence holds at most
    * the window of its group and a step */
   bool gives_back;
+  /* groups of layers that the cache manager keeps at most; 0, 1: all layers are one */
+  uint32_t groups;
   /* fraction of the free memory to use if cache_bytes is 0; 0 = the default above */
   double cache_share;
   struct lls_pool_limits pool;
@@ -95,6 +97,15 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *);
 bool lls_engine_gave_up_hidden(const struct lls_engine *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
+/* Returns the most units that one sequence of `tokens` tokens holds at once, in KV
+ * form. */
+size_t lls_engine_units_for(const struct lls_engine *, size_t tokens);
+/* Returns those that it holds when a step of few tokens has ended. */
+size_t lls_engine_resting_units(const struct lls_engine *, size_t tokens);
+/* Writes how many bytes a token takes in each group of layers, and how many a sequence of
+ * that many tokens. */
+void lls_engine_describe_cache(const struct lls_engine *, uint32_t tokens, char *text,
+                               size_t size);
 const char *lls_engine_device_name(const struct lls_engine *); /* "cpu", "cuda", "sim" */
 /* Returns a text that explains the size of the device pool. */
 const char *lls_engine_pool_reason(const struct lls_engine *);
@@ -112,10 +123,11 @@ size_t lls_engine_buffer_bytes(const struct lls_engine *);
  * output projection, or the number of labels of a cross-encoder. */
 uint32_t lls_engine_vector_columns(const struct lls_engine *);
 
-/* Copies a block in KV form to or from memory; call it between steps only. Returns
- * -ENOTSUP if the device cannot, or if the ranks share each block. */
-int lls_engine_read_block(struct lls_engine *, uint32_t block, void *to);
-int lls_engine_write_block(struct lls_engine *, uint32_t block, const void *from);
+/* Copies a group's block in KV form to or from memory; call it between steps only.
+ * Returns -ENOTSUP if the device cannot, or if the ranks share each block. */
+int lls_engine_read_block(struct lls_engine *, uint32_t group, uint32_t block, void *to);
+int lls_engine_write_block(struct lls_engine *, uint32_t group, uint32_t block,
+                           const void *from);
 bool lls_engine_reads_blocks(const struct lls_engine *);
 
 /* [any one thread] Copies slots of unit blocks to or from memory of

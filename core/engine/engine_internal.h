@@ -42,13 +42,19 @@ struct lls_engine_message {
   size_t entries_room;
   struct lls_engine_sequence *sequences; /* (max_sequences) */
   struct lls_block_table *tables;        /* (max_sequences) */
-  struct lls_group_list *lists;          /* (max_sequences) */
+  struct lls_group_list *lists;          /* (max_sequences, groups) */
 };
 
-/* All layers, as policies see them; groups.c. */
+/* A group of layers, as policies see it; groups.c. */
 struct lls_engine_group {
   struct lls_group seen;
   struct lls_group_form forms[3];
+  uint32_t form_units[LLS_FORM_INT8 + 1]; /* units of a block by form; NONE is KV */
+};
+
+/* Where a layer's K and V are. */
+struct lls_layer_place {
+  uint32_t group, index; /* its number among the layers of that group */
 };
 
 struct lls_engine {
@@ -59,9 +65,9 @@ struct lls_engine {
   struct lls_shard shard;
   struct lls_engine_message message;
   struct lls_engine_caps caps;
-  struct lls_engine_group group;
-  uint32_t form_units[LLS_FORM_INT8 + 1]; /* units of a block by form; NONE is KV */
-  const struct lls_group *seen_groups[1];
+  struct lls_engine_group groups[LLS_MAX_GROUPS]; /* (caps.n_groups) */
+  const struct lls_group *seen_groups[LLS_MAX_GROUPS];
+  struct lls_layer_place places[LLS_MAX_LAYERS]; /* (layers) */
   struct lls_device *device;
   struct lls_weights weights;
   bool borrows_weights; /* the weights belong to options.weights_of */
@@ -69,7 +75,7 @@ struct lls_engine {
   struct lls_pool_shape pool_shape;
   char pool_reason[224]; /* explains the size of the device pool */
   char host_reason[128]; /* explains the size of the host tier */
-  /* the shape for every layer, except for the window */
+  /* the shape for every layer, except for the window and the group */
   struct lls_attention_shape attention;
   bool grows_queries;             /* contexts reach positions at which queries grow */
   struct lls_rope_shape ropes[3]; /* indexed by enum lls_layer_rope */
@@ -83,7 +89,7 @@ struct lls_engine {
   struct lls_device_step step;
   int32_t *tokens, *positions;         /* (max_tokens) */
   uint32_t *row_sequence;              /* (max_tokens) */
-  struct lls_step_sequence *sequences; /* (max_sequences) */
+  struct lls_step_sequence *sequences; /* (groups, max_sequences) */
   uint32_t max_logit_rows; /* max_sequences + options.max_logits, or max_tokens */
   uint32_t n_logit_rows, n_sampled, n_kept_logits;
   uint32_t *logit_rows;                 /* (max_logit_rows) */
@@ -129,8 +135,10 @@ struct lls_engine {
 
 #define NO_LOGITS UINT32_MAX
 
-/* groups.c: fills e->group and caps.groups from the model, the caps and the pool's shape.
+/* groups.c: divides the model's layers among groups, and sets those of the pool's shape.
  */
+void lls_engine_divide_layers(struct lls_engine *);
+/* Fills the groups and caps.groups, when caps.forms are known. */
 void lls_engine_make_groups(struct lls_engine *);
 
 static inline bool lls_engine_is_shared(const struct lls_engine *e)
@@ -138,13 +146,15 @@ static inline bool lls_engine_is_shared(const struct lls_engine *e)
   return e->shard.size > 1;
 }
 
-/* Returns a sequence's list of blocks: an empty one for an encoder, whatever the cache
- * manager assigned. */
+/* Returns a sequence's list of blocks in a group: an empty one for an encoder, whatever
+ * the cache manager assigned. */
 static inline const struct lls_group_list *
-lls_engine_list(const struct lls_engine *e, const struct lls_engine_sequence *s)
+lls_engine_list(const struct lls_engine *e, const struct lls_engine_sequence *s,
+                uint32_t group)
 {
   static const struct lls_group_list none;
-  return e->model.encoder || s->table->n_groups == 0 ? &none : s->table->lists;
+  return e->model.encoder || group >= s->table->n_groups ? &none
+                                                         : &s->table->lists[group];
 }
 
 /* True if the list has X in place of K and V. */
@@ -160,9 +170,9 @@ static inline uint32_t lls_engine_columns(const struct lls_engine *e)
   return e->weights.project_out != NULL ? e->config.embed_dim : e->config.hidden;
 }
 
-/* tables.c: checks that a list does not begin after the first token that a step with
- * `context` cached tokens reads. */
-int lls_engine_check_begin(const struct lls_engine *, const struct lls_block_entry *list,
+/* tables.c: checks that a group's list does not begin after the first token that a step
+ * with `context` cached tokens reads. */
+int lls_engine_check_begin(const struct lls_group *, const struct lls_block_entry *list,
                            uint32_t n, uint32_t context, struct lls_error *err);
 /*
  * Checks the entries after lls_engine_check_begin: they have no gaps, name blocks that
@@ -171,6 +181,7 @@ int lls_engine_check_begin(const struct lls_engine *, const struct lls_block_ent
  */
 struct lls_list_check {
   bool hidden;
+  uint32_t group;
   uint32_t from, context, needed;
 };
 int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
@@ -195,8 +206,6 @@ int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
  * explains them. */
 size_t lls_engine_host_bytes(struct lls_engine *, size_t device_bytes);
 uint32_t lls_engine_sharers(const struct lls_engine *);
-/* Returns the units that one sequence of `tokens` tokens takes in KV form. */
-size_t lls_engine_units_for(const struct lls_engine *, size_t tokens);
 /* True if the pool gets the memory that a trial run leaves free (memory_profile.c). */
 bool lls_engine_measures_memory(const struct lls_engine *);
 int lls_engine_make_pool(struct lls_engine *, struct lls_error *);

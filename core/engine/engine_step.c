@@ -27,15 +27,35 @@ static int64_t now_ns(const struct lls_engine *e)
 
 /* Checks a list of the current sequence, and keeps a copy of it if there is a table
  * cache. */
-static int check_list(struct lls_engine *e, enum lls_table_cache_which which,
+static int check_list(struct lls_engine *e, uint32_t which,
                       const struct lls_block_entry *list, uint32_t n,
                       const struct lls_list_check *c, struct lls_error *err)
 {
-  int rc = lls_engine_check_begin(e, list, n, c->hidden ? 0 : c->context, err);
+  const struct lls_group *group = &e->groups[c->group].seen;
+  int rc = lls_engine_check_begin(group, list, n, c->hidden ? 0 : c->context, err);
   if (rc < 0)
     return rc;
   return e->table_cache.arena != NULL ? lls_table_cache_put(e, which, list, n, c, err)
                                       : lls_engine_check_entries(e, list, n, c, err);
+}
+
+/* Checks the lists of all groups but the first, which have neither hidden states nor
+ * blocks to be restored. */
+static int check_other_lists(struct lls_engine *e, const struct lls_engine_sequence *s,
+                             struct lls_error *err)
+{
+  int rc = 0;
+  for (uint32_t i = 1; i < e->caps.n_groups && rc == 0; i++) {
+    const struct lls_group_list *l = &s->table->lists[i];
+    const struct lls_list_check c = {
+        .group = i, .context = s->context, .needed = s->context + s->n_tokens};
+    if (l->n_restored > 0)
+      return lls_fail(err, -EINVAL, "blocks to be restored in group %u", i);
+    rc = check_list(e, LLS_TABLE_OTHERS + i - 1, l->entries, l->n_entries, &c, err);
+    if (rc < 0)
+      return lls_fail_at(err, rc, "group %u", i);
+  }
+  return rc;
 }
 
 static int check_table(struct lls_engine *e, const struct lls_engine_sequence *s,
@@ -58,17 +78,21 @@ static int check_table(struct lls_engine *e, const struct lls_engine_sequence *s
     rc = check_list(e, LLS_TABLE_RESTORED, l->restored, l->n_restored, &restored, err);
     c.context = 0; /* restoring writes all tokens */
   }
-  return rc < 0 ? rc
-                : check_list(e, LLS_TABLE_ENTRIES, l->entries, l->n_entries, &c, err);
+  if (rc == 0)
+    rc = check_list(e, LLS_TABLE_ENTRIES, l->entries, l->n_entries, &c, err);
+  return rc < 0 ? rc : check_other_lists(e, s, err);
 }
 
-/* Prefetches a list. The previous forward pass has evicted the lists from the near
- * caches, and they are too short for the hardware prefetcher: checking a step of 512
+/* Prefetches a sequence's lists. The previous forward pass has evicted the lists from the
+ * near caches, and they are too short for the hardware prefetcher: checking a step of 512
  * took 160 us, with this 120. */
-static void fetch_list(const struct lls_block_entry *list, uint32_t n)
+static void fetch_lists(const struct lls_engine *e, const struct lls_engine_sequence *s)
 {
-  for (uint32_t i = 0; i < n; i += 64 / sizeof *list)
-    __builtin_prefetch(&list[i]);
+  for (uint32_t group = 0; group < e->caps.n_groups; group++) {
+    const struct lls_group_list *l = lls_engine_list(e, s, group);
+    for (uint32_t i = 0; i < l->n_entries; i += 64 / sizeof *l->entries)
+      __builtin_prefetch(&l->entries[i]);
+  }
 }
 
 /* Checks an encoder's sequence: refuses everything that needs a cache or a head. */
@@ -111,7 +135,7 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
   if (e->config.encoder)
     return check_text(e, s, err);
   if (e->table_cache.arena != NULL)
-    lls_table_cache_next(e, lls_engine_list(e, s));
+    lls_table_cache_next(e, lls_engine_list(e, s, 0));
   return check_table(e, s, err);
 }
 
@@ -144,10 +168,8 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
   size_t rows = 0, kept = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
-    if (i + 1 < batch->n_sequences) {
-      const struct lls_group_list *next = lls_engine_list(e, s + 1);
-      fetch_list(next->entries, next->n_entries);
-    }
+    if (i + 1 < batch->n_sequences)
+      fetch_lists(e, s + 1);
     int rc = check_sequence(e, s, err);
     if (rc < 0)
       return blame(batch, i, lls_fail_at(err, rc, "sequence %u of the step", i));
@@ -195,18 +217,27 @@ static void lay_out_lists(const struct lls_group_list *l, struct lls_step_sequen
   };
 }
 
-static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence *s)
+/* Lays out the sequence's part of the step in each group. */
+static void lay_out_groups(struct lls_engine *e, const struct lls_engine_sequence *s,
+                           uint32_t index)
 {
-  uint32_t first = e->step.n_rows, index = e->step.n_sequences++;
-  e->sequences[index] = (struct lls_step_sequence){
-      .first_row = first,
-      .n_rows = s->n_tokens,
-      .context = s->context,
-  };
-  lay_out_lists(lls_engine_list(e, s), &e->sequences[index]);
-  if (e->table_cache.arena != NULL)
-    lls_table_cache_lay_out(&e->table_cache, index, &e->sequences[index]);
+  struct lls_step_sequence *out = &e->sequences[index];
+  for (uint32_t group = 0; group < e->caps.n_groups; group++) {
+    *out = (struct lls_step_sequence){
+        .first_row = e->step.n_rows, .n_rows = s->n_tokens, .context = s->context};
+    lay_out_lists(lls_engine_list(e, s, group), out);
+    if (e->table_cache.arena != NULL)
+      lls_table_cache_lay_out(&e->table_cache, index, group, out);
+    out += e->step.n_sequences;
+  }
   lls_engine_lay_out_hidden(e, &e->sequences[index]);
+}
+
+static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence *s,
+                         uint32_t index)
+{
+  uint32_t first = e->step.n_rows;
+  lay_out_groups(e, s, index);
   memcpy(e->tokens + first, s->tokens, s->n_tokens * sizeof *s->tokens);
   for (uint32_t i = 0; i < s->n_tokens; i++) {
     e->positions[first + i] = (int32_t)(s->context + i);
@@ -275,6 +306,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
       .positions = e->positions,
       .sequence = e->row_sequence,
       .sequences = e->sequences,
+      .n_sequences = batch->n_sequences,
       .prepare = e->prepares,
   };
   e->n_logit_rows = e->n_sampled = e->n_kept_logits = 0;
@@ -282,13 +314,12 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   e->restores = e->attends_hidden = false;
   e->scratch_used = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
-    add_sequence(e, &batch->sequences[i]);
+    add_sequence(e, &batch->sequences[i], i);
     add_scores(e, i, &batch->sequences[i]);
     add_pooled(e, i, &batch->sequences[i]);
   }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
-  LLS_CHECK(e->step.n_sequences == batch->n_sequences);
   LLS_CHECK(e->step.n_rows <= e->options.max_tokens);
   LLS_CHECK(e->n_sampled <= e->n_logit_rows && e->n_logit_rows <= e->max_logit_rows);
   LLS_CHECK(e->n_kept_logits <= e->options.max_logits);

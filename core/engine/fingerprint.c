@@ -26,11 +26,15 @@ static void identify_engine(const struct lls_engine *e, char *text, size_t size)
 {
   const struct lls_pool_shape *pool = &e->pool_shape;
   uint32_t room = (uint32_t)lls_pool_tokens(pool, pool->device_units);
-  snprintf(text, size,
-           "%zu bytes of weights, cached in %s, blocks of %u, contexts to %u, ranks %u",
-           lls_engine_weight_bytes(e), number_name(pool->element), pool->block_tokens,
-           room < e->caps.max_context ? room : e->caps.max_context,
-           e->options.ranks != NULL ? e->options.ranks->size : 1);
+  int n = snprintf(
+      text, size,
+      "%zu bytes of weights, cached in %s, blocks of %u, contexts to %u, ranks %u",
+      lls_engine_weight_bytes(e), number_name(pool->element), pool->block_tokens,
+      room < e->caps.max_context ? room : e->caps.max_context,
+      e->options.ranks != NULL ? e->options.ranks->size : 1);
+  for (uint32_t i = 1; i < e->caps.n_groups && n > 0 && (size_t)n < size; i++)
+    n += snprintf(text + n, size - (size_t)n, ", %u layers to %u",
+                  e->groups[i].seen.layers, e->groups[i].seen.window);
 }
 
 void lls_engine_take_fingerprint(const struct lls_engine *e,

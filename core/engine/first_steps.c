@@ -20,11 +20,11 @@
 struct trial {
   struct lls_engine *engine;
   int32_t *tokens;
-  struct lls_block_entry *entries; /* (trial_blocks) */
-  struct lls_group_list *lists;    /* (max_sequences) */
+  struct lls_block_entry *entries; /* (groups, trial_blocks) */
+  struct lls_group_list *lists;    /* (max_sequences, groups) */
   struct lls_block_table *tables;  /* (max_sequences) */
   struct lls_engine_sequence *sequences;
-  uint32_t n, used; /* sequences, blocks */
+  uint32_t n, used; /* sequences, blocks of each group */
 };
 
 static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
@@ -39,22 +39,32 @@ static uint32_t trial_blocks(const struct lls_engine *e)
 
 uint32_t lls_engine_trial_units(const struct lls_engine *e)
 {
-  return e->form_units[LLS_FORM_KV] * trial_blocks(e);
+  return lls_all_units(&e->pool_shape) * trial_blocks(e);
 }
 
-/* Returns a list of the next blocks. If the pool is too small it wraps, so that several
- * lists share blocks. */
-static const struct lls_block_entry *next_list(struct trial *t, uint32_t tokens)
+/* Returns a group's list of the next blocks. If the pool is too small it wraps, so that
+ * several lists share blocks; all groups do, since nothing reads what is written. */
+static const struct lls_block_entry *next_list(const struct trial *t, uint32_t group,
+                                               uint32_t n)
 {
-  uint32_t room = t->engine->options.block_tokens, n = blocks_of(t->engine, tokens);
-  uint32_t units = t->engine->form_units[LLS_FORM_KV];
-  uint32_t blocks = t->engine->pool_shape.device_units / units;
-  struct lls_block_entry *list = t->entries + t->used;
+  const struct lls_engine *e = t->engine;
+  uint32_t units = e->groups[group].form_units[LLS_FORM_KV];
+  uint32_t blocks = e->pool_shape.device_units / units, room = e->options.block_tokens;
+  struct lls_block_entry *list = t->entries + (size_t)group * trial_blocks(e) + t->used;
   for (uint32_t i = 0; i < n; i++)
-    list[i] = (struct lls_block_entry){.block = t->used++ % blocks * units,
+    list[i] = (struct lls_block_entry){.block = (t->used + i) % blocks * units,
                                        .first_token = i * room,
                                        .count = (uint16_t)room};
   return list;
+}
+
+/* Fills the lists of a sequence of that many tokens. */
+static void lay_lists(struct trial *t, struct lls_group_list *lists, uint32_t tokens)
+{
+  uint32_t n = blocks_of(t->engine, tokens);
+  for (uint32_t i = 0; i < t->engine->caps.n_groups; i++)
+    lists[i] = (struct lls_group_list){.entries = next_list(t, i, n), .n_entries = n};
+  t->used += n;
 }
 
 /* Fills the batch with `rows` rows: up to max_sequences sequences of up to `tokens`
@@ -66,9 +76,10 @@ static void fill(struct trial *t, uint32_t rows, uint32_t tokens)
   t->n = t->used = 0;
   for (uint32_t done = 0, n; done < rows && t->n < e->options.max_sequences; done += n) {
     n = rows - done < tokens ? rows - done : tokens;
-    t->lists[t->n] =
-        (struct lls_group_list){.entries = next_list(t, n), .n_entries = blocks_of(e, n)};
-    t->tables[t->n] = (struct lls_block_table){.n_groups = 1, .lists = &t->lists[t->n]};
+    struct lls_group_list *lists = &t->lists[(size_t)t->n * e->caps.n_groups];
+    lay_lists(t, lists, n);
+    t->tables[t->n] =
+        (struct lls_block_table){.n_groups = e->caps.n_groups, .lists = lists};
     t->sequences[t->n] = (struct lls_engine_sequence){.tokens = t->tokens,
                                                       .n_tokens = n,
                                                       .table = &t->tables[t->n],
@@ -121,8 +132,9 @@ static int with_trial(struct lls_engine *e,
   struct trial t = {
       .engine = e,
       .tokens = calloc(e->options.max_tokens, sizeof *t.tokens),
-      .entries = calloc(trial_blocks(e), sizeof *t.entries),
-      .lists = calloc(e->options.max_sequences, sizeof *t.lists),
+      .entries = calloc((size_t)e->caps.n_groups * trial_blocks(e), sizeof *t.entries),
+      .lists =
+          calloc((size_t)e->caps.n_groups * e->options.max_sequences, sizeof *t.lists),
       .tables = calloc(e->options.max_sequences, sizeof *t.tables),
       .sequences = calloc(e->options.max_sequences, sizeof *t.sequences),
   };

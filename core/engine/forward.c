@@ -96,17 +96,19 @@ static void attend(struct lls_forward *s, uint32_t layer)
   const struct lls_layer_weights *w = &e->weights.layers[layer];
   const struct lls_layer_config *kind = &e->config.layer[layer];
   const struct lls_rope_shape *rope = &e->ropes[kind->rope];
+  const struct lls_layer_place *place = &e->places[layer];
   struct lls_attention_shape shape = e->attention;
   void *qkv = e->act.wide;
+  shape.group = place->group;
   shape.window = kind->window;
   shape.sinks = w->sinks;
   shape.slopes = e->weights.slopes;
   const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
   if (e->scratch_used > 0 || e->attends_hidden)
-    s->ops->hidden_write(s->device, &shape, layer, h);
+    s->ops->hidden_write(s->device, &shape, place->index, h);
   if (e->restores)
-    s->ops->restore(s->device, &shape, rope, layer, w->qkv);
+    s->ops->restore(s->device, &shape, rope, place->index, w->qkv);
   bool normed = e->config.qk_norm != LLS_QK_NORM_NONE;
   bool last = normed && e->config.rope_before_norm;
   if (normed && !last)
@@ -117,10 +119,10 @@ static void attend(struct lls_forward *s, uint32_t layer)
     norm_qk(s, w, &shape, qkv);
   if (e->grows_queries && (!e->config.growth_unrotated || rope->rotary_dims == 0))
     s->ops->grow_queries(s->device, &shape, &e->config.growth, qkv);
-  s->ops->cache_write(s->device, &shape, layer, qkv);
-  s->ops->attention(s->device, &shape, layer, qkv, e->act.narrow);
+  s->ops->cache_write(s->device, &shape, place->index, qkv);
+  s->ops->attention(s->device, &shape, place->index, qkv, e->act.narrow);
   if (e->attends_hidden)
-    s->ops->attend_hidden(s->device, &shape, layer, w->qkv, qkv, e->act.narrow);
+    s->ops->attend_hidden(s->device, &shape, place->index, w->qkv, qkv, e->act.narrow);
   s->attended = e->act.narrow;
 }
 

@@ -4,10 +4,61 @@
  * (llmserve/types.h): made from the model's configuration and the shape of the pool.
  * Nothing outside of core/model, core/engine and kernels sees a layer.
  *
- * All layers are one group, since a block holds all of them: if every layer has a sliding
- * window the group's window is the widest of them, else the group is FULL.
+ * Layers with the same window are a group, and those that attend to all tokens are the
+ * first one. Where the cache manager keeps fewer groups the layers with the narrowest
+ * windows share the last group, which keeps what the widest of them reads.
  */
+#include <stdio.h>
+
+#include "core/base/least.h"
 #include "core/engine/engine_internal.h"
+
+/* ---- layers ------------------------------------------------------------------------ */
+
+/* A layer without a window reads more than all others. */
+static uint32_t reach_of(const struct lls_engine *e, uint32_t layer)
+{
+  uint32_t window = e->config.encoder ? 0 : e->config.layer[layer].window;
+  return window > 0 ? window : UINT32_MAX;
+}
+
+/* The layers' widest reach below `limit`; 0: no layer has one. */
+static uint32_t next_reach(const struct lls_engine *e, uint64_t limit)
+{
+  uint32_t widest = 0;
+  for (uint32_t i = 0; i < e->config.layers; i++) {
+    uint32_t reach = reach_of(e, i);
+    widest = reach < limit && reach > widest ? reach : widest;
+  }
+  return widest;
+}
+
+void lls_engine_divide_layers(struct lls_engine *e)
+{
+  struct lls_pool_shape *pool = &e->pool_shape;
+  uint32_t most = lls_least_u32(e->options.groups, LLS_MAX_GROUPS);
+  uint32_t reach = next_reach(e, UINT64_C(1) << 32), n = 0;
+  for (; reach > 0 && (n == 0 || n < most); reach = next_reach(e, reach))
+    e->groups[n++].seen = (struct lls_group){
+        .size = sizeof e->groups[n].seen,
+        .kind = reach == UINT32_MAX ? LLS_GROUP_FULL : LLS_GROUP_WINDOW,
+        .window = reach == UINT32_MAX ? 0 : reach,
+    };
+  for (uint32_t i = 0; i < e->config.layers; i++) {
+    uint32_t group = n - 1;
+    while (group > 0 && e->groups[group].seen.window < reach_of(e, i))
+      group--;
+    e->places[i] = (struct lls_layer_place){group, e->groups[group].seen.layers++};
+  }
+  e->caps.n_groups = n;
+  pool->n_groups = e->config.encoder ? 0 : n;
+  for (uint32_t i = 0; i < n; i++)
+    pool->group_layers[i] = e->groups[i].seen.layers;
+  if (!e->config.encoder)
+    pool->layers = pool->group_layers[0];
+}
+
+/* ---- forms ------------------------------------------------------------------------- */
 
 static void add_form(struct lls_engine_group *g, const struct lls_pool_shape *pool,
                      uint32_t form, uint32_t flags)
@@ -21,33 +72,93 @@ static void add_form(struct lls_engine_group *g, const struct lls_pool_shape *po
   };
 }
 
+static void add_forms(const struct lls_engine *e, uint32_t group,
+                      struct lls_engine_group *g)
+{
+  const struct lls_pool_shape pool = lls_group_shape(&e->pool_shape, group);
+  for (uint32_t form = 0; form <= LLS_FORM_INT8; form++)
+    g->form_units[form] = lls_form_units(&pool, form);
+  add_form(g, &pool, LLS_FORM_KV, LLS_FORM_WRITTEN | LLS_FORM_READ);
+  if (e->caps.forms & LLS_BIT_HIDDEN)
+    add_form(g, &pool, LLS_FORM_HIDDEN, LLS_FORM_WRITTEN | LLS_FORM_READ);
+  if (pool.int8 != LLS_INT8_OFF)
+    add_form(g, &pool, LLS_FORM_INT8, pool.int8 == LLS_INT8_ALL ? LLS_FORM_READ : 0);
+  g->seen.forms = g->forms;
+}
+
 void lls_engine_make_groups(struct lls_engine *e)
 {
-  const struct lls_pool_shape *pool = &e->pool_shape;
-  struct lls_engine_group *g = &e->group;
-  uint32_t window = lls_widest_window(&e->config);
-  for (uint32_t form = 0; form <= LLS_FORM_INT8; form++)
-    e->form_units[form] = lls_form_units(pool, form);
-  *g = (struct lls_engine_group){
-      .seen = {
-          .size = sizeof g->seen,
-          .kind = window > 0 ? LLS_GROUP_WINDOW : LLS_GROUP_FULL,
-          .window = window,
-          .layers = e->config.layers,
-          .forms = g->forms,
-      }};
-  add_form(g, pool, LLS_FORM_KV, LLS_FORM_WRITTEN | LLS_FORM_READ);
-  if (e->caps.forms & LLS_BIT_HIDDEN)
-    add_form(g, pool, LLS_FORM_HIDDEN, LLS_FORM_WRITTEN | LLS_FORM_READ);
-  if (pool->int8 != LLS_INT8_OFF)
-    add_form(g, pool, LLS_FORM_INT8, pool->int8 == LLS_INT8_ALL ? LLS_FORM_READ : 0);
-  e->seen_groups[0] = &g->seen;
-  e->caps.n_groups = 1;
+  for (uint32_t i = 0; i < e->caps.n_groups; i++) {
+    add_forms(e, i, &e->groups[i]);
+    e->seen_groups[i] = &e->groups[i].seen;
+  }
   e->caps.groups = e->seen_groups;
+}
+
+/* ---- sizes ------------------------------------------------------------------------- */
+
+/* The most tokens of a group that a sequence holds at once, in steps of at most `step` of
+ * its tokens: a window ends inside of a block, and a step in another. */
+static size_t held_tokens(const struct lls_engine *e, const struct lls_group *g,
+                          size_t tokens, size_t step)
+{
+  size_t slides = (size_t)g->window + step + 2 * (size_t)e->options.block_tokens;
+  bool gives_back = e->options.gives_back && g->kind == LLS_GROUP_WINDOW;
+  return gives_back ? lls_least_size(slides, tokens) : tokens;
+}
+
+static size_t units_for(const struct lls_engine *e, size_t tokens, size_t step)
+{
+  size_t units = 0, room = e->options.block_tokens;
+  for (uint32_t i = 0; i < e->caps.n_groups; i++) {
+    const struct lls_engine_group *g = &e->groups[i];
+    size_t blocks = (held_tokens(e, &g->seen, tokens, step) + room - 1) / room;
+    units += blocks * g->form_units[LLS_FORM_KV];
+  }
+  return units;
 }
 
 size_t lls_engine_units_for(const struct lls_engine *e, size_t tokens)
 {
+  return units_for(e, tokens, e->options.max_tokens);
+}
+
+size_t lls_engine_resting_units(const struct lls_engine *e, size_t tokens)
+{
+  return units_for(e, tokens, 0);
+}
+
+/* Writes what a group's layers keep of a token, and of how many tokens. */
+static int describe_group(const struct lls_engine *e, const struct lls_engine_group *g,
+                          char *text, size_t size)
+{
+  double unit = (double)lls_unit_bytes(&e->pool_shape) / e->options.block_tokens;
+  int n = snprintf(text, size, "%g KiB a token in %u layers",
+                   unit * g->form_units[LLS_FORM_KV] / 1024, g->seen.layers);
+  if (n < 0 || (size_t)n >= size || g->seen.kind != LLS_GROUP_WINDOW)
+    return n;
+  return n + snprintf(text + n, size - (size_t)n, "%s%u tokens",
+                      e->options.gives_back ? " that keep " : ", all kept, window ",
+                      g->seen.window);
+}
+
+void lls_engine_describe_cache(const struct lls_engine *e, uint32_t tokens, char *text,
+                               size_t size)
+{
+  double mib = (double)lls_unit_bytes(&e->pool_shape) / (1 << 20);
   size_t blocks = (tokens + e->options.block_tokens - 1) / e->options.block_tokens;
-  return blocks * e->form_units[LLS_FORM_KV];
+  size_t units = lls_engine_resting_units(e, tokens);
+  size_t all = blocks * lls_all_units(&e->pool_shape);
+  int n = 0;
+  for (uint32_t i = 0; i < e->caps.n_groups && n >= 0 && (size_t)n < size; i++) {
+    n += snprintf(text + n, size - (size_t)n, "%s", i > 0 ? ", " : "");
+    if ((size_t)n < size)
+      n += describe_group(e, &e->groups[i], text + n, size - (size_t)n);
+  }
+  if (n >= 0 && (size_t)n < size)
+    n += snprintf(text + n, size - (size_t)n, "; %.1f MiB a sequence of %u tokens",
+                  (double)units * mib, tokens);
+  if (n >= 0 && (size_t)n < size && units < all)
+    snprintf(text + n, size - (size_t)n, ", %.1f MiB if every layer kept all",
+             (double)all * mib);
 }

@@ -42,6 +42,8 @@ static const char *why_impossible(const struct lls_engine *e)
 {
   if (e->device->ops->restore == NULL)
     return "this device cannot restore keys and values";
+  if (e->caps.n_groups > 1)
+    return "layers of this model keep different tokens";
   return lls_model_why_no_hidden(&e->model);
 }
 
@@ -99,7 +101,7 @@ uint32_t lls_engine_scratch_blocks(const struct lls_engine *e)
 {
   uint64_t most = (uint64_t)e->options.max_sequences * blocks_of(e, e->caps.max_context);
   /* if all of them hold X */
-  uint32_t cached = e->pool_shape.device_units / e->form_units[LLS_FORM_HIDDEN];
+  uint32_t cached = e->pool_shape.device_units / e->groups[0].form_units[LLS_FORM_HIDDEN];
   uint32_t prompts = e->options.max_tokens / e->config.head_dim;
   uint64_t few =
       blocks_of(e, e->options.max_tokens) + prompts + blocks_of(e, e->caps.max_context);
@@ -125,7 +127,7 @@ int lls_engine_check_hidden(const struct lls_engine *e,
   uint64_t blocks = 0;
   for (uint32_t i = 0; i < batch->n_sequences && !e->absorbs; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
-    if (lls_list_is_hidden(lls_engine_list(e, s)))
+    if (lls_list_is_hidden(lls_engine_list(e, s, 0)))
       blocks += blocks_of(e, s->context + s->n_tokens);
   }
   if (blocks <= e->pool_shape.scratch_blocks)

@@ -42,7 +42,7 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
   uint32_t units = lls_engine_trial_units(e);
   e->pool_shape.device_units = units;
   /* the host tier may take device memory too */
-  e->pool_shape.host_units = o->pool.host_memory != 0 ? e->form_units[LLS_FORM_KV] : 0;
+  e->pool_shape.host_units = o->pool.host_memory != 0 ? lls_all_units(&e->pool_shape) : 0;
   e->pool_shape.scratch_blocks = (e->caps.forms & LLS_BIT_HIDDEN) ? 1 : 0;
   rc = use_memory(e, &available, err);
   if (rc < 0)

@@ -5,9 +5,9 @@
  * max_sequences sequences, but at most half of the free memory, so that the machine
  * stays usable.
  *
- * A sequence may hold its whole context. If every layer has a sliding window and the
- * cache manager frees the blocks before it, a sequence holds only the window, the
- * tokens of a step, and one partly used block at each end.
+ * A sequence may hold its whole context. Where layers have a sliding window and the cache
+ * manager frees the blocks before it, a sequence holds only the window, the tokens of a
+ * step, and one partly used block at each end (groups.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,19 +23,37 @@ static uint32_t units_in(const struct lls_engine *e, size_t bytes)
   return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
 }
 
-/* Returns the most tokens that a sequence holds at once; `why` gets the reason. */
+/* Returns the most tokens that a sequence holds at once in any layer; `why` gets the
+ * reason. */
 static uint32_t sequence_tokens(const struct lls_engine *e, char *why, size_t size)
 {
   const struct lls_engine_options *o = &e->options;
-  uint32_t context = e->caps.max_context, window = e->group.seen.window;
+  const struct lls_group *g = &e->groups[e->caps.n_groups - 1].seen;
+  uint32_t context = e->caps.max_context, window = e->groups[0].seen.window;
   size_t slides = (size_t)window + o->max_tokens + 2 * (size_t)o->block_tokens;
   if (o->gives_back && window > 0 && slides < context) {
     snprintf(why, size, "a window of %u, a step of %u and two blocks", window,
              o->max_tokens);
     return (uint32_t)slides;
   }
-  snprintf(why, size, "the context");
+  if (o->gives_back && g->window > 0)
+    snprintf(why, size, "the context, and windows of %u layers",
+             e->config.layers - e->groups[0].seen.layers);
+  else
+    snprintf(why, size, "the context");
   return context;
+}
+
+/* Units for max_sequences sequences. Only some layers have windows where there are
+ * several groups; then the tokens of a step, which are more than those windows have, are
+ * counted once for all sequences. */
+static size_t full_units(const struct lls_engine *e)
+{
+  size_t n = e->options.max_sequences, context = e->caps.max_context;
+  if (e->caps.n_groups == 1)
+    return lls_engine_units_for(e, context) * n;
+  return lls_engine_resting_units(e, context) * n +
+         lls_engine_units_for(e, e->options.max_tokens);
 }
 
 static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *err)
@@ -48,7 +66,7 @@ static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *
     return lls_fail(err, rc, "the device does not tell its free memory");
   available /= lls_engine_sharers(e);
   uint32_t tokens = sequence_tokens(e, why, sizeof why);
-  size_t full = lls_engine_units_for(e, tokens) * o->max_sequences * unit;
+  size_t full = full_units(e) * unit;
   size_t least = lls_engine_units_for(e, o->max_tokens) * unit;
   *bytes = full;
   snprintf(e->pool_reason, sizeof e->pool_reason, "%u sequences of %u tokens: %s",
@@ -121,11 +139,12 @@ int lls_engine_make_pool(struct lls_engine *e, struct lls_error *err)
   rc = agree_on_units(e, err);
   if (rc < 0)
     return rc;
-  if (e->pool_shape.device_units < e->form_units[LLS_FORM_KV])
+  uint32_t least = lls_all_units(&e->pool_shape);
+  if (e->pool_shape.device_units < least)
     return lls_fail(err, -EINVAL,
                     "a cache of %zu KiB does not hold one block of keys and values "
                     "(%zu KiB)",
-                    bytes / 1024, lls_form_bytes(&e->pool_shape, LLS_FORM_KV) / 1024);
+                    bytes / 1024, least * lls_unit_bytes(&e->pool_shape) / 1024);
   if (e->caps.forms & LLS_BIT_HIDDEN)
     e->pool_shape.scratch_blocks = lls_engine_scratch_blocks(e);
   rc = e->device->ops->pool_create(e->device, &e->pool_shape, &e->pool, err);

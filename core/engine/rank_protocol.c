@@ -35,7 +35,7 @@ enum { DRAWS = 1, ALL_LOGITS = 2 }; /* flags of a sequence */
 struct numbers {
   uint32_t n_tokens, n_sent, context, flags, first_score, n_scores;
   uint32_t first_pooled, n_pooled, second_text;
-  uint32_t n_entries, n_restored;
+  uint32_t n_entries[LLS_MAX_GROUPS], n_restored; /* restored: of group 0 */
 };
 
 #define WORDS(type) (sizeof(type) / sizeof(uint32_t))
@@ -65,7 +65,7 @@ int lls_engine_message_init(struct lls_engine *e)
   size_t n = e->options.max_sequences;
   m->sequences = calloc(n, sizeof *m->sequences);
   m->tables = calloc(n, sizeof *m->tables);
-  m->lists = calloc(n, sizeof *m->lists);
+  m->lists = calloc(n * LLS_MAX_GROUPS, sizeof *m->lists);
   return m->sequences != NULL && m->tables != NULL && m->lists != NULL ? 0 : -ENOMEM;
 }
 
@@ -89,9 +89,11 @@ static int make_room(struct lls_engine *e, const struct lls_engine_batch *batch,
   *n_entries = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
-    const struct lls_group_list *l = lls_engine_list(e, s);
-    *n_entries += (size_t)l->n_entries + l->n_restored;
-    words += WORDS(struct numbers) + s->n_tokens + 1 + 3 * 2;
+    for (uint32_t group = 0; group < e->caps.n_groups; group++) {
+      const struct lls_group_list *l = lls_engine_list(e, s, group);
+      *n_entries += (size_t)l->n_entries + l->n_restored;
+    }
+    words += WORDS(struct numbers) + s->n_tokens + 1 + 3 * (1 + LLS_MAX_GROUPS);
   }
   words += *n_entries * WORDS(struct lls_block_entry);
   m->n = 0;
@@ -134,7 +136,7 @@ static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence 
 {
   struct lls_engine_message *m = &e->message;
   uint32_t room = e->pool_shape.block_tokens;
-  const struct lls_group_list *l = lls_engine_list(e, s);
+  const struct lls_group_list *l = lls_engine_list(e, s, 0);
   struct numbers numbers = {
       .n_tokens = s->n_tokens,
       .n_sent = s->n_tokens,
@@ -145,15 +147,19 @@ static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .first_pooled = s->first_pooled,
       .n_pooled = s->n_pooled,
       .second_text = s->second_text,
-      .n_entries = l->n_entries,
       .n_restored = l->n_restored,
   };
+  for (uint32_t i = 0; i < e->caps.n_groups; i++)
+    numbers.n_entries[i] = lls_engine_list(e, s, i)->n_entries;
   if (s->n_scores > 0 && s->first_score + s->n_scores == s->n_tokens)
     numbers.n_sent++; /* the last score is of tokens[n_tokens] */
   put(m, &numbers, WORDS(struct numbers));
   put(m, s->tokens, numbers.n_sent);
-  put_list(m, l->entries, l->n_entries, room);
   put_list(m, l->restored, l->n_restored, room);
+  for (uint32_t i = 0; i < e->caps.n_groups; i++) {
+    l = lls_engine_list(e, s, i);
+    put_list(m, l->entries, l->n_entries, room);
+  }
 }
 
 int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
@@ -201,7 +207,7 @@ struct reader {
   const uint32_t *at;
   struct lls_block_entry *entries; /* the next free entry */
   struct lls_sampled *scores;      /* a placeholder that no rank but 0 fills */
-  uint32_t room;                   /* tokens of a block */
+  uint32_t room, n_groups;         /* tokens of a block */
 };
 
 static const void *take(struct reader *r, size_t words)
@@ -249,18 +255,22 @@ static void take_sequence(struct reader *r, struct lls_engine_sequence *s,
       .second_text = n->second_text,
   };
   r->scores += n->n_scores;
-  *t = (struct lls_block_table){.n_groups = 1, .lists = l};
-  l->n_entries = n->n_entries;
-  l->n_restored = n->n_restored;
-  l->entries = take_list(r, n->n_entries);
+  *t = (struct lls_block_table){.n_groups = r->n_groups, .lists = l};
+  *l = (struct lls_group_list){.n_restored = n->n_restored};
   l->restored = take_list(r, n->n_restored);
+  for (uint32_t i = 0; i < r->n_groups; i++) {
+    l[i].n_entries = n->n_entries[i];
+    l[i].entries = take_list(r, n->n_entries[i]);
+  }
 }
 
 static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
 {
   struct lls_engine_message *m = &e->message;
-  struct reader r = {
-      .at = m->words, .scores = e->scores, .room = e->pool_shape.block_tokens};
+  struct reader r = {.at = m->words,
+                     .scores = e->scores,
+                     .room = e->pool_shape.block_tokens,
+                     .n_groups = e->caps.n_groups};
   const struct header *header = take(&r, WORDS(*header));
   if (grow((void **)&m->entries, &m->entries_room, header->n_entries + (size_t)1,
            sizeof *m->entries) < 0)
@@ -275,7 +285,8 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
       .copies = take(&r, header->n_copies * WORDS(struct lls_copy)),
   };
   for (uint32_t i = 0; i < batch->n_sequences; i++)
-    take_sequence(&r, &m->sequences[i], &m->tables[i], &m->lists[i]);
+    take_sequence(&r, &m->sequences[i], &m->tables[i],
+                  &m->lists[(size_t)i * LLS_MAX_GROUPS]);
   /* same build on both sides: the whole message was parsed */
   LLS_CHECK(r.at == m->words + m->n);
   LLS_CHECK(r.entries == m->entries + header->n_entries);

@@ -183,7 +183,7 @@ static uint32_t unchanged(const struct lls_table_cache *k,
   return memcmp(k->arena + kept->first, list, same * sizeof *list) == 0 ? same : 0;
 }
 
-int lls_table_cache_put(struct lls_engine *e, enum lls_table_cache_which which,
+int lls_table_cache_put(struct lls_engine *e, uint32_t which,
                         const struct lls_block_entry *list, uint32_t n,
                         const struct lls_list_check *check, struct lls_error *err)
 {
@@ -241,11 +241,15 @@ static void point_to(const struct lls_table_cache *k,
   list->tidy = kept->tidy;
 }
 
-void lls_table_cache_lay_out(const struct lls_table_cache *k, uint32_t i,
+void lls_table_cache_lay_out(const struct lls_table_cache *k, uint32_t i, uint32_t group,
                              struct lls_step_sequence *s)
 {
   const struct lls_table_cache_list *lists = k->before[i].lists;
   LLS_CHECK(i < k->n_before);
+  if (group > 0) {
+    point_to(k, &lists[LLS_TABLE_OTHERS + group - 1], &s->kv);
+    return;
+  }
   bool hidden = s->kv.n == 0; /* then its X are the table's entries */
   point_to(k, &lists[LLS_TABLE_ENTRIES], hidden ? &s->hidden : &s->kv);
   if (!hidden)

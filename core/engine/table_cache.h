@@ -12,13 +12,15 @@
 #include <llmserve/types.h>
 
 #include "core/base/error.h"
+#include "core/device/pool_shape.h"
 
 struct lls_engine;
 struct lls_engine_batch;
 struct lls_list_check;
 struct lls_step_sequence;
 
-enum lls_table_cache_which { LLS_TABLE_ENTRIES, LLS_TABLE_RESTORED, LLS_TABLE_LISTS };
+/* A sequence's lists; OTHERS: those of the groups after the first. */
+enum lls_table_cache_which { LLS_TABLE_ENTRIES, LLS_TABLE_RESTORED, LLS_TABLE_OTHERS };
 
 struct lls_table_cache_list {
   uint32_t first, room; /* place of the list in the arena and its capacity, in entries */
@@ -30,7 +32,7 @@ struct lls_table_cache_list {
 };
 
 struct lls_table_cache_sequence {
-  struct lls_table_cache_list lists[LLS_TABLE_LISTS];
+  struct lls_table_cache_list lists[LLS_TABLE_OTHERS + LLS_MAX_GROUPS - 1];
   const void *hint; /* the caller's address of its first list */
   bool taken;       /* a sequence of this step uses it */
 };
@@ -56,17 +58,17 @@ void lls_table_cache_free(struct lls_engine *);
  * each of its lists, then end. */
 void lls_table_cache_begin(struct lls_engine *);
 void lls_table_cache_next(struct lls_engine *, const struct lls_group_list *);
-/* Checks a list of the current sequence like lls_engine_check_entries and keeps a copy.
- */
-int lls_table_cache_put(struct lls_engine *, enum lls_table_cache_which,
+/* Checks a list of the current sequence, of those of enum lls_table_cache_which, like
+ * lls_engine_check_entries and keeps a copy. */
+int lls_table_cache_put(struct lls_engine *, uint32_t which,
                         const struct lls_block_entry *list, uint32_t n,
                         const struct lls_list_check *, struct lls_error *err);
 /* Ends the step's lists and makes room for its scratch lists. */
 int lls_table_cache_end(struct lls_engine *, const struct lls_engine_batch *,
                         struct lls_error *err);
-/* Points a sequence of the step to its kept lists. */
+/* Points a sequence of the step to its kept lists in a group. */
 void lls_table_cache_lay_out(const struct lls_table_cache *, uint32_t index,
-                             struct lls_step_sequence *);
+                             uint32_t group, struct lls_step_sequence *);
 /* Forgets the step's lists; for a step that was refused. */
 void lls_table_cache_forget(struct lls_engine *);
 

@@ -15,15 +15,17 @@
  * branches: a step of 512 sequences has 25,000 entries.
  */
 static uint32_t whole_blocks(const struct lls_engine *e,
-                             const struct lls_block_entry *list, uint32_t n, bool hidden)
+                             const struct lls_block_entry *list, uint32_t n,
+                             const struct lls_list_check *c)
 {
   if (n == 0 || list[0].form > LLS_FORM_HIDDEN)
     return 0;
   uint32_t form = list[0].form;
   const struct lls_block_entry whole = {.count = (uint16_t)e->pool_shape.block_tokens,
                                         .form = (uint8_t)form};
-  uint32_t units = e->pool_shape.device_units, needed = e->form_units[form], expected;
-  uint32_t bad = units < needed || (form == LLS_FORM_HIDDEN) != hidden;
+  uint32_t units = e->pool_shape.device_units, expected;
+  uint32_t needed = e->groups[c->group].form_units[form];
+  uint32_t bad = units < needed || (form == LLS_FORM_HIDDEN) != c->hidden;
   uint32_t last = units - needed, first_token = lls_list_begin(list, n);
   memcpy(&expected, &whole.count, sizeof expected); /* count, direction, form */
   for (uint32_t i = 0; i < n; i++, first_token += whole.count) {
@@ -61,24 +63,25 @@ static int check_form(const struct lls_engine *e, const struct lls_block_entry *
   return 0;
 }
 
-int lls_engine_check_begin(const struct lls_engine *e, const struct lls_block_entry *list,
+int lls_engine_check_begin(const struct lls_group *g, const struct lls_block_entry *list,
                            uint32_t n, uint32_t context, struct lls_error *err)
 {
   uint32_t begin = lls_list_begin(list, n);
-  uint32_t latest = lls_group_begin(&e->group.seen, context);
+  uint32_t latest = lls_group_begin(g, context);
   if (begin <= latest)
     return 0;
   return lls_fail(err, -EINVAL,
                   "the block table begins with token %u where token %u is still read, "
                   "after %u cached ones and with a window of %u (0 = none)",
-                  begin, latest, context, e->group.seen.window);
+                  begin, latest, context, g->window);
 }
 
 int lls_engine_check_entries(const struct lls_engine *e,
                              const struct lls_block_entry *list, uint32_t n,
                              const struct lls_list_check *c, struct lls_error *err)
 {
-  uint32_t i = c->from > 0 ? c->from : whole_blocks(e, list, n, c->hidden);
+  const uint32_t *units = e->groups[c->group].form_units;
+  uint32_t i = c->from > 0 ? c->from : whole_blocks(e, list, n, c);
   uint32_t covered =
       i > 0 ? list[i - 1].first_token + list[i - 1].count : lls_list_begin(list, n);
   for (; i < n; i++) {
@@ -90,10 +93,9 @@ int lls_engine_check_entries(const struct lls_engine *e,
       return lls_fail(err, -EINVAL,
                       "block table entry %u fills its block in direction %u", i,
                       entry->direction);
-    if (entry->block + (uint64_t)e->form_units[entry->form] > e->pool_shape.device_units)
+    if (entry->block + (uint64_t)units[entry->form] > e->pool_shape.device_units)
       return lls_fail(err, -EINVAL, "block of %u units from unit %u on of %u in the pool",
-                      e->form_units[entry->form], entry->block,
-                      e->pool_shape.device_units);
+                      units[entry->form], entry->block, e->pool_shape.device_units);
     if (entry->first_token != covered || entry->count == 0 ||
         entry->count > e->pool_shape.block_tokens)
       return lls_fail(err, -EINVAL,

@@ -107,16 +107,6 @@ int lls_cache_table(struct lls_instance *in, const struct lls_request *r,
   return 0;
 }
 
-int lls_cache_list(struct lls_instance *in, const struct lls_request *r,
-                   struct lls_group_list *out)
-{
-  struct lls_block_table table;
-  LLS_ON_STEP(in);
-  int rc = lls_cache_table(in, r, &table);
-  *out = rc == 0 ? table.lists[0] : (struct lls_group_list){0};
-  return rc;
-}
-
 bool lls_table_has_hidden(const struct lls_block_table *t)
 {
   const struct lls_group_list *l = t->lists;

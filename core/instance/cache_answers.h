@@ -27,9 +27,6 @@ int lls_cache_info(struct lls_instance *, const struct lls_request *,
                    struct lls_cache_info *out);
 int lls_cache_table(struct lls_instance *, const struct lls_request *,
                     struct lls_block_table *out);
-/* The list of group 0. */
-int lls_cache_list(struct lls_instance *, const struct lls_request *,
-                   struct lls_group_list *out);
 int lls_cache_copies(struct lls_instance *, const struct lls_copy **list, uint32_t *n);
 /* True if the table has hidden states, to be read or restored. */
 bool lls_table_has_hidden(const struct lls_block_table *);

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "core/device/pool_shape.h"
 #include "core/instance/request_list.h"
 
 struct lls_engine_pull;
@@ -24,6 +25,13 @@ struct lls_pulls {
   uint32_t n, max;
 };
 
+/* A sequence's lists of blocks, which outlive the manager's: the entries of all groups
+ * follow one another in one array. */
+struct lls_block_lists {
+  uint32_t n_groups; /* 0: there are none */
+  struct lls_group_list lists[LLS_MAX_GROUPS];
+};
+
 enum lls_offered_place { LLS_OFFERED_DEVICE, LLS_OFFERED_HOST, LLS_OFFERED_MOVING };
 
 /* The place of the blocks of an offered request; offered.c says which thread may use it
@@ -34,8 +42,8 @@ struct lls_offered_blocks {
   uint64_t transfer;      /* the cache manager's, if started */
   uint32_t target;        /* instance that it is offered to */
   bool to_host, started;
-  bool shifted;                 /* `blocks` is its place, not the earlier lists */
-  struct lls_group_list blocks; /* its list is in entries; none: it cannot be copied */
+  bool shifted;                  /* `blocks` is its place, not the earlier lists */
+  struct lls_block_lists blocks; /* in entries; none: they cannot be copied */
 };
 
 /* Requests between two instances; migrate.c, offered.c. */

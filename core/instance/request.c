@@ -179,7 +179,8 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
 {
   uint32_t n_eos_tokens = s->ignore_eos ? 0 : context->n_eos_tokens;
   uint32_t max_length = s->n_tokens + max_new_tokens;
-  uint32_t n_entries = entries_of(max_length, context->block_tokens);
+  uint32_t n_groups = context->n_groups > 0 ? context->n_groups : 1;
+  uint32_t n_entries = n_groups * entries_of(max_length, context->block_tokens);
   struct carver measure = {0};
   carve_all(&measure, s, context, max_length, n_eos_tokens, n_entries);
   struct carver c = {.base = calloc(1, measure.used)};

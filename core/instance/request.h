@@ -16,6 +16,7 @@
 #include "text/grammar/compiled_grammar.h"
 #include "core/instance/block_keys.h"
 #include "core/instance/life.h"
+#include "core/instance/migration.h"
 #include "core/instance/event.h"
 #include "core/instance/submission.h"
 
@@ -51,7 +52,7 @@ struct lls_move {
   uint32_t cached_tokens;
   uint32_t units;                  /* device units that it held when it was offered */
   uint32_t refusal;                /* of a return: enum lls_refusal */
-  struct lls_group_list blocks;    /* at the source; its list is in entries */
+  struct lls_block_lists blocks;   /* at the source; in entries */
   struct lls_block_entry *entries; /* (max_entries) in the request's allocation */
   uint32_t max_entries;            /* 0: there is only one instance */
 };
@@ -169,6 +170,7 @@ struct lls_live_context {
   const int32_t *eos_tokens; /* (n_eos_tokens) */
   uint32_t n_eos_tokens;
   uint32_t block_tokens;   /* tokens of a cache block; 0: requests cannot migrate */
+  uint32_t n_groups;       /* of layers, with a list of blocks each; 0: one */
   uint32_t vector_columns; /* elements of a vector that the engine pools */
   uint32_t vocabulary;
   uint32_t key_tokens; /* tokens of a block that a key names; 0: no keys */

@@ -130,6 +130,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   l->vocabulary = lls_engine_config(list[mine].engine)->vocab;
   uint32_t block_tokens = lls_engine_pool_shape(list[mine].engine)->block_tokens;
   l->live = (struct lls_live_context){.block_tokens = l->n > 1 ? block_tokens : 0,
+                                      .n_groups = caps->n_groups,
                                       .vector_columns =
                                           lls_engine_vector_columns(list[mine].engine),
                                       .vocabulary = l->vocabulary,

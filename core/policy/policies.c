@@ -59,6 +59,20 @@ static int check_forms(const struct lls_instance *in,
                   module->descriptor->id, module->descriptor->id);
 }
 
+/* Refuses a cache manager that keeps fewer groups of layers than the engine has made for
+ * the one that llmserve began with. */
+static int check_groups(const struct lls_instance *in,
+                        const struct lls_plugin_module *module, struct lls_error *err)
+{
+  if (in->caps.n_groups <= lls_cache_groups(&module->cache))
+    return 0;
+  return lls_fail(err, -ENOTSUP,
+                  "cache manager %s keeps fewer groups of layers (%u) than the %u that "
+                  "llmserve began with, which paged keeps: start it with %s",
+                  module->descriptor->id, lls_cache_groups(&module->cache),
+                  in->caps.n_groups, module->descriptor->id);
+}
+
 static int call_create(const struct lls_instance *in, struct lls_running_policy *p)
 {
   const struct lls_plugin_module *m = p->module;
@@ -84,6 +98,8 @@ static int prepare(struct lls_instance *in, const struct lls_loop_policy *chosen
     return 0;
   bool cache = module->descriptor->kind == LLS_KIND_CACHE;
   int rc = cache ? check_forms(in, module, err) : 0;
+  if (cache && rc == 0)
+    rc = check_groups(in, module, err);
   if (rc < 0)
     return rc;
   *p = (struct lls_running_policy){.module = module, .params = chosen->params};

@@ -25,21 +25,26 @@ enum { LENGTHS = 10 };
 
 struct probe {
   struct lls_instance *in;
-  struct lls_block_entry *entries;
+  struct lls_block_entry *entries; /* (groups, blocks) */
+  struct lls_group_list lists[LLS_MAX_GROUPS];
   uint32_t block_tokens;
   int64_t spent_ns;
   struct lls_measured measured;
 };
 
-/* Lists blocks from the pool's begin on. */
-static void lay(const struct probe *p, uint32_t blocks, uint32_t form)
+/* Lists blocks from the pool's begin on; those of other groups follow. */
+static void lay(struct probe *p, uint32_t blocks, uint32_t form)
 {
-  uint32_t units = lls_form_units(lls_engine_pool_shape(p->in->engine), form);
-  for (uint32_t i = 0; i < blocks; i++)
-    p->entries[i] = (struct lls_block_entry){.block = units * i,
-                                             .first_token = i * p->block_tokens,
-                                             .count = (uint16_t)p->block_tokens,
-                                             .form = (uint8_t)form};
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(p->in->engine);
+  struct lls_block_entry *entry = p->entries;
+  for (uint32_t group = 0, unit = 0; group < lls_pool_groups(pool); group++) {
+    p->lists[group] = (struct lls_group_list){.entries = entry, .n_entries = blocks};
+    for (uint32_t i = 0; i < blocks; i++, unit += lls_group_units(pool, group, form))
+      *entry++ = (struct lls_block_entry){.block = unit,
+                                          .first_token = i * p->block_tokens,
+                                          .count = (uint16_t)p->block_tokens,
+                                          .form = (uint8_t)form};
+  }
 }
 
 static void tell(struct lls_instance *in, const struct lls_measured_step *m)
@@ -58,8 +63,8 @@ static int step(struct probe *p, uint32_t context, uint32_t form, struct lls_err
   uint32_t blocks = context / p->block_tokens + 1;
   bool hidden = form == LLS_FORM_HIDDEN;
   lay(p, blocks, form);
-  const struct lls_group_list list = {.entries = p->entries, .n_entries = blocks};
-  const struct lls_block_table table = {.n_groups = 1, .lists = &list};
+  const struct lls_block_table table = {.n_groups = p->in->caps.n_groups,
+                                        .lists = p->lists};
   struct lls_engine_sequence sequence = {
       .tokens = &token, .n_tokens = 1, .context = context, .table = &table};
   const struct lls_engine_batch batch = {.n_sequences = 1, .sequences = &sequence};
@@ -96,7 +101,7 @@ static int measure(struct probe *p, struct lls_error *err)
   uint32_t blocks = longest / p->block_tokens + 1;
   if (longest < 2)
     return 0;
-  p->entries = calloc(blocks, sizeof *p->entries);
+  p->entries = calloc((size_t)blocks * p->in->caps.n_groups, sizeof *p->entries);
   int rc = p->entries != NULL ? steps(p, longest - 1, err) : -ENOMEM;
   free(p->entries);
   return rc < 0 ? lls_fail_at(err, rc, "measuring hidden form") : 0;

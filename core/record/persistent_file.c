@@ -20,16 +20,24 @@ struct head {
   uint32_t n, unused;
 };
 
-static const char magic[24] = "llmserve kept prompts 3";
+static const char magic[24] = "llmserve kept prompts 4";
 
 struct link {
-  uint32_t parent, unused;
+  uint32_t parent, group;
   struct lls_key key;
 };
 
+static uint64_t largest_block(const struct lls_persistent_shape *s)
+{
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < LLS_MAX_GROUPS; i++)
+    most = s->block_bytes[i] > most ? s->block_bytes[i] : most;
+  return most;
+}
+
 uint64_t lls_persistent_block_bytes(const struct lls_persistent_shape *s)
 {
-  return sizeof(struct link) + s->block_bytes;
+  return sizeof(struct link) + largest_block(s);
 }
 
 /* Detects a damaged file, not a forged one: a user who can write the state folder can
@@ -55,6 +63,26 @@ static int broken(const char *path, const char *how, struct lls_error *err)
   return lls_fail(err, -EINVAL, "%s: %s", path, how);
 }
 
+/* The links follow the head. */
+static const struct link *link_at(const struct lls_persistent_file *f, uint32_t i)
+{
+  return (const struct link *)(const void *)(f->map + sizeof(struct head)) + i;
+}
+
+/* Returns the bytes that the blocks take, or 0 if one is of no group. */
+static uint64_t contents_bytes(const struct lls_persistent_file *f,
+                               const struct lls_persistent_shape *s)
+{
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < f->n; i++) {
+    uint32_t group = link_at(f, i)->group;
+    if (group >= LLS_MAX_GROUPS || s->block_bytes[group] == 0)
+      return 0;
+    bytes += s->block_bytes[group];
+  }
+  return bytes;
+}
+
 static uint64_t sum_of(const struct lls_persistent_file *f,
                        const struct lls_persistent_shape *s)
 {
@@ -62,8 +90,11 @@ static uint64_t sum_of(const struct lls_persistent_file *f,
   uint64_t sum = add_to_sum(0, f->map, sizeof(struct head));
   for (uint32_t i = 0; i < f->n; i++, at += sizeof(struct link))
     sum = add_to_sum(sum, at, sizeof(struct link));
-  for (uint32_t i = 0; i < f->n; i++, at += s->block_bytes)
-    sum = add_to_sum(sum, at, s->block_bytes);
+  for (uint32_t i = 0; i < f->n; i++) {
+    uint64_t bytes = s->block_bytes[link_at(f, i)->group];
+    sum = add_to_sum(sum, at, bytes);
+    at += bytes;
+  }
   return sum;
 }
 
@@ -80,11 +111,13 @@ static int check(const char *path, struct lls_persistent_file *f,
   if (memcmp(&head.shape, s, sizeof *s) != 0)
     return lls_fail(err, -ESTALE, "%s: of another model, device, setting or version",
                     path);
-  uint64_t most = (f->bytes - sizeof head - sizeof sum) / lls_persistent_block_bytes(s);
-  if (head.n != most ||
-      f->bytes != sizeof head + head.n * lls_persistent_block_bytes(s) + sizeof sum)
+  uint64_t room = f->bytes - sizeof head - sizeof sum;
+  uint64_t links = head.n * (uint64_t)sizeof(struct link);
+  if (links > room)
     return broken(path, "cut short", err);
   f->n = head.n;
+  if (contents_bytes(f, s) != room - links)
+    return broken(path, "cut short", err);
   memcpy(&sum, f->map + f->bytes - sizeof sum, sizeof sum);
   return sum == sum_of(f, s) ? 0 : broken(path, "damaged: its sum is another", err);
 }
@@ -97,8 +130,10 @@ static int list_blocks(struct lls_persistent_file *f, struct lls_error *err)
     return lls_fail(err, -ENOMEM, "out of memory");
   for (uint32_t i = 0; i < f->n; i++, at += sizeof(struct link)) {
     const struct link *link = (const struct link *)at;
-    f->blocks[i] = (struct lls_kept_block){
-        .parent = link->parent, .form = LLS_FORM_KV, .key = link->key};
+    f->blocks[i] = (struct lls_kept_block){.parent = link->parent,
+                                           .group = link->group,
+                                           .form = LLS_FORM_KV,
+                                           .key = link->key};
   }
   f->contents = at;
   return 0;
@@ -141,7 +176,7 @@ static void put(struct writer *w, const void *data, size_t bytes)
 
 static int put_all(struct writer *w, const struct lls_persistent_shape *s,
                    const struct lls_kept_block *blocks, uint32_t n,
-                   int (*read)(void *, uint32_t, void *), void *context,
+                   int (*read)(void *, uint32_t, uint32_t, void *), void *context,
                    unsigned char *room)
 {
   struct head head = {.shape = *s, .n = n};
@@ -149,12 +184,13 @@ static int put_all(struct writer *w, const struct lls_persistent_shape *s,
   memcpy(head.magic, magic, sizeof magic);
   put(w, &head, sizeof head);
   for (uint32_t i = 0; i < n; i++) {
-    struct link link = {.parent = blocks[i].parent, .key = blocks[i].key};
+    struct link link = {
+        .parent = blocks[i].parent, .group = blocks[i].group, .key = blocks[i].key};
     put(w, &link, sizeof link);
   }
   for (uint32_t i = 0; i < n && rc == 0; i++) {
-    rc = read(context, blocks[i].unit, room);
-    put(w, room, s->block_bytes);
+    rc = read(context, blocks[i].group, blocks[i].unit, room);
+    put(w, room, s->block_bytes[blocks[i].group]);
   }
   fwrite(&w->sum, sizeof w->sum, 1, w->file);
   return rc < 0 ? rc : ferror(w->file) ? -EIO : 0;
@@ -169,7 +205,8 @@ static FILE *create(const char *path)
 
 int lls_persistent_file_write(const char *path, const struct lls_persistent_shape *shape,
                               const struct lls_kept_block *blocks, uint32_t n,
-                              int (*read)(void *context, uint32_t block, void *to),
+                              int (*read)(void *context, uint32_t group, uint32_t block,
+                                          void *to),
                               void *context, struct lls_error *err)
 {
   char new[PATH_MAX];
@@ -178,7 +215,7 @@ int lls_persistent_file_write(const char *path, const struct lls_persistent_shap
   struct writer w = {.file = create(new)};
   if (w.file == NULL)
     return lls_fail(err, -errno, "%s: cannot write: %s", new, strerror(errno));
-  unsigned char *room = malloc((size_t)shape->block_bytes);
+  unsigned char *room = malloc((size_t)largest_block(shape));
   int rc = room != NULL ? put_all(&w, shape, blocks, n, read, context, room) : -ENOMEM;
   free(room);
   if (fclose(w.file) != 0 && rc == 0)

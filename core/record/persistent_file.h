@@ -4,8 +4,8 @@
  * pool.
  *
  *   head     identity of the model, device, settings and version; sizes
- *   n times  index of the parent block, key
- *   n times  K, V
+ *   n times  index of the parent block, group, key
+ *   n times  K, V of the group's layers
  *   sum      checksum of everything above
  *
  * Invariant: a file that lls_persistent_file_open accepts is complete, and of this model,
@@ -18,17 +18,19 @@
 #include <llmserve/cache.h>
 
 #include "core/base/error.h"
+#include "core/device/pool_shape.h"
 
 #define LLS_PERSISTENT_IDENTITY 640
 
 struct lls_persistent_shape {
   char identity[LLS_PERSISTENT_IDENTITY]; /* names model, device, settings */
   uint32_t block_tokens;
-  uint32_t unused;      /* 0: shapes are compared as bytes */
-  uint64_t block_bytes; /* in the pool */
+  uint32_t unused; /* 0: shapes are compared as bytes */
+  /* of a block of each group in the pool; 0: there is no such group */
+  uint64_t block_bytes[LLS_MAX_GROUPS];
 };
 
-/* Returns the bytes that a block takes in the file. */
+/* Returns the most bytes that a block takes in the file. */
 uint64_t lls_persistent_block_bytes(const struct lls_persistent_shape *);
 
 struct lls_persistent_file {
@@ -36,7 +38,7 @@ struct lls_persistent_file {
   size_t bytes;
   uint32_t n;
   struct lls_kept_block *blocks; /* (n) without units */
-  const unsigned char *contents; /* (n, block_bytes) */
+  const unsigned char *contents; /* (n) each as long as its group's */
 };
 
 /* Returns 0; -ENOENT: no such file; -ESTALE: written with another identity; -EINVAL:
@@ -45,10 +47,11 @@ int lls_persistent_file_open(const char *path, const struct lls_persistent_shape
                              struct lls_persistent_file *out, struct lls_error *err);
 void lls_persistent_file_close(struct lls_persistent_file *);
 
-/* Replaces the file as a whole. `read` copies a block of the pool to memory. */
+/* Replaces the file as a whole. `read` copies a group's block of the pool to memory. */
 int lls_persistent_file_write(const char *path, const struct lls_persistent_shape *,
                               const struct lls_kept_block *, uint32_t n,
-                              int (*read)(void *context, uint32_t block, void *to),
+                              int (*read)(void *context, uint32_t group, uint32_t block,
+                                          void *to),
                               void *context, struct lls_error *err);
 
 #endif

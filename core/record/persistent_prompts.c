@@ -78,7 +78,10 @@ static struct lls_persistent_shape shape_of(const struct lls_instance *in)
   struct lls_engine_fingerprint id;
   memset(&s, 0, sizeof s); /* shapes are compared as bytes */
   s.block_tokens = pool->block_tokens;
-  s.block_bytes = lls_form_bytes(pool, LLS_FORM_KV);
+  for (uint32_t i = 0; i < lls_pool_groups(pool); i++) {
+    const struct lls_pool_shape group = lls_group_shape(pool, i);
+    s.block_bytes[i] = lls_form_bytes(&group, LLS_FORM_KV);
+  }
   lls_engine_take_fingerprint(in->engine, &id);
   snprintf(s.identity, sizeof s.identity, "%s; %s; %s; %s; %016" PRIx64, PACKAGE_VERSION,
            id.device, id.model, id.engine, weights_number(in->model_folder));
@@ -106,15 +109,30 @@ static bool path_of(const struct lls_instance *in, char path[PATH_MAX])
   return n > 0 && n < PATH_MAX;
 }
 
+/* How many of the blocks are group 0's, each of other tokens. */
+static size_t first_group(const struct lls_kept_block *blocks, size_t n)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++)
+    count += blocks[i].group == 0;
+  return count;
+}
+
 /* ---- reading ----------------------------------------------------------------------- */
 
 static int fill(struct lls_instance *in, const struct lls_persistent_file *f, size_t n,
-                uint64_t block_bytes, struct lls_error *err)
+                const struct lls_persistent_shape *s, struct lls_error *err)
 {
   const unsigned char *at = f->contents;
   int rc = 0;
-  for (size_t i = 0; i < n && rc == 0; i++, at += block_bytes)
-    rc = lls_engine_write_block(in->engine, f->blocks[i].unit, at);
+  for (size_t i = 0; i < n && rc == 0; i++) {
+    uint32_t group = f->blocks[i].group;
+    if (group >= LLS_MAX_GROUPS)
+      rc = -EPROTO;
+    else
+      rc = lls_engine_write_block(in->engine, group, f->blocks[i].unit, at);
+    at += rc == 0 ? s->block_bytes[group] : 0;
+  }
   return rc == 0 ? 0
                  : lls_fail(err, rc, "%s: adopt names a block that the pool has not",
                             in->policies.cache.host->name);
@@ -128,8 +146,8 @@ static int take(struct lls_instance *in, const char *path, struct lls_persistent
     return lls_fail(err, -EPROTO, "%s: adopt took more blocks than there are",
                     in->policies.cache.host->name);
   lls_log(in->log, LLS_LOG_INFO, "cache", "%zu tokens of kept prompts are taken from %s",
-          n * s->block_tokens, path);
-  return fill(in, f, n, s->block_bytes, err);
+          first_group(f->blocks, n) * s->block_tokens, path);
+  return fill(in, f, n, s, err);
 }
 
 int lls_persistent_prompts_read(struct lls_instance *in, struct lls_error *err)
@@ -158,9 +176,10 @@ int lls_persistent_prompts_read(struct lls_instance *in, struct lls_error *err)
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-static int read_block(void *context, uint32_t block, void *to)
+static int read_block(void *context, uint32_t group, uint32_t block, void *to)
 {
-  return lls_engine_read_block(((struct lls_instance *)context)->engine, block, to);
+  const struct lls_instance *in = context;
+  return lls_engine_read_block(in->engine, group, block, to);
 }
 
 static void write_blocks(struct lls_instance *in, const char *path,
@@ -175,7 +194,15 @@ static void write_blocks(struct lls_instance *in, const char *path,
             lls_error_text(&why, rc));
   else
     lls_log(in->log, LLS_LOG_INFO, "cache", "%zu tokens of prompts are kept in %s",
-            n * shape->block_tokens, path);
+            first_group(blocks, n) * shape->block_tokens, path);
+}
+
+static bool is_kept(const struct lls_pool_shape *pool, const struct lls_kept_block *b)
+{
+  if (b->group >= lls_pool_groups(pool) || b->form != LLS_FORM_KV)
+    return false;
+  const struct lls_pool_shape group = lls_group_shape(pool, b->group);
+  return lls_block_fits(&group, false, LLS_FORM_KV, b->unit);
 }
 
 /* Returns true if each block follows its parent and lies in the pool, in KV form. */
@@ -184,8 +211,7 @@ static bool are_kept(struct lls_instance *in, const struct lls_kept_block *block
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   size_t i = 0;
-  while (i < n && n <= max && blocks[i].group == 0 && blocks[i].form == LLS_FORM_KV &&
-         lls_block_fits(pool, false, LLS_FORM_KV, blocks[i].unit) &&
+  while (i < n && n <= max && is_kept(pool, &blocks[i]) &&
          (blocks[i].parent == LLS_NO_BLOCK || blocks[i].parent < i))
     i++;
   if (i < n)
@@ -204,7 +230,7 @@ void lls_persistent_prompts_write(struct lls_instance *in)
   const struct lls_persistent_shape shape = shape_of(in);
   uint64_t most = in->prompts_bytes / lls_persistent_block_bytes(&shape);
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  size_t in_pool = pool->device_units / lls_form_units(pool, LLS_FORM_KV);
+  size_t in_pool = pool->device_units;
   size_t max = most < in_pool ? (size_t)most : in_pool;
   struct lls_kept_block *blocks = calloc(max + 1, sizeof *blocks);
   size_t n = blocks != NULL ? LLS_CALL(&in->policies, cache, kept, blocks, max) : 0;

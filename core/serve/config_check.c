@@ -165,6 +165,15 @@ static int check_policies(struct server *s, struct lls_error *err)
 
 /* ---- all of them ------------------------------------------------------------------- */
 
+/* Prints how much of the cache a sequence takes. */
+static void print_cache(const struct server *s)
+{
+  const struct lls_engine *e = s->engines[0];
+  char text[512];
+  lls_engine_describe_cache(e, lls_engine_caps(e)->max_context, text, sizeof text);
+  printf("cache: %s\n", text);
+}
+
 static void print(void *context, const char *text)
 {
   fprintf(context, "%s\n", text);
@@ -195,6 +204,8 @@ int lls_serve_check(struct lls_config *config, const struct lls_devices *builtin
     if (rc == -ENOMEM)
       break;
   }
+  if (model && good && s.engines[0] != NULL && !s.model.encoder)
+    print_cache(&s);
   if (s.engines[0] != NULL)
     server_warn(config, &s.model, s.engines[0], print, stderr);
   server_destroy_parts(&s);

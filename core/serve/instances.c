@@ -66,9 +66,15 @@ static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_e
   return rc;
 }
 
-/* Logs how long blocks are kept if layers have windows. */
-static void log_windows(struct server *s)
+/* Logs what is cached of a token and of a sequence, and how long if layers have windows.
+ */
+static void log_groups(struct server *s)
 {
+  char text[512];
+  lls_engine_describe_cache(s->engines[0], lls_engine_caps(s->engines[0])->max_context,
+                            text, sizeof text);
+  if (!s->model.encoder)
+    lls_log(&s->log, LLS_LOG_INFO, "engine", "cache: %s", text);
   uint32_t window = lls_widest_window(&s->model), n = 0;
   const struct lls_plugin_module *cache = s->config->policies.cache.module;
   for (uint32_t i = 0; i < s->model.layers; i++)
@@ -80,11 +86,12 @@ static void log_windows(struct server *s)
             lls_cache_keeps(&cache->cache, LLS_GROUP_WINDOW)
                 ? "gives back the blocks before it"
                 : "keeps the blocks before it all the same");
-  else if (n > 0)
+  else if (n > 0 && lls_engine_caps(s->engines[0])->n_groups == 1)
     lls_log(&s->log, LLS_LOG_INFO, "engine",
-            "%u of %u layers have a window and the others attend to all tokens: no block "
-            "is freed before its sequence ends, since each block has all layers",
-            n, s->model.layers);
+            "%u of %u layers have a window and the others attend to all tokens: cache %s "
+            "frees no block before its sequence ends, since it keeps all layers "
+            "together; paged frees those of the windows",
+            n, s->model.layers, cache->descriptor->id);
 }
 
 /* The progress callback of the weight loader: returns false to stop loading. */
@@ -134,7 +141,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
        ops->chosen != NULL && ops->chosen(s->devices[i], k, line, sizeof line); k++)
     lls_log(&s->log, LLS_LOG_DEBUG, "device", "%s%s", prefix(s, i, before), line);
   if (i == 0) { /* logged for the first only, since all are alike */
-    log_windows(s);
+    log_groups(s);
     server_log_warnings(s);
   }
   const char *why = lls_engine_why_no_hidden(s->engines[i]);

@@ -110,6 +110,22 @@ static size_t blocks_in_pool(const struct lls_config *c, const struct lls_engine
   return blocks > units / wide ? blocks : units / wide;
 }
 
+/* Returns the tokens of the longest sequence whose blocks of all groups are in the pool
+ * at once. */
+static size_t tokens_in_groups(const struct lls_engine *engine)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  size_t low = 0, high = lls_engine_caps(engine)->max_context;
+  while (low < high) {
+    size_t middle = low + (high - low + 1) / 2;
+    if (lls_engine_units_for(engine, middle) <= pool->device_units)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
 /* Returns the tokens that the cache holds at once, in int8 if the cache manager uses
  * it; SIZE_MAX if only the cache manager can tell, because it keeps the hidden form or
  * frees blocks. */
@@ -118,7 +134,8 @@ static size_t cache_tokens(const struct lls_config *c, const struct lls_engine *
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
   const struct lls_engine_caps *caps = lls_engine_caps(engine);
   const struct lls_cache_vtable *cache = &c->policies.cache.module->cache;
-  size_t tokens = blocks_in_pool(c, engine) * pool->block_tokens;
+  size_t tokens = caps->n_groups > 1 ? tokens_in_groups(engine)
+                                     : blocks_in_pool(c, engine) * pool->block_tokens;
   uint32_t window = caps->groups[0]->window;
   size_t slides = (size_t)window + caps->max_step_tokens;
   bool smaller_forms = cache->forms != NULL && (caps->forms & LLS_BIT_HIDDEN) != 0;

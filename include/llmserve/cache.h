@@ -88,6 +88,10 @@ struct lls_cache_caps {
   /* 1u << enum lls_form: of a form that the geometry asks for and that is left out it
    * makes none, and the core says so. */
   uint32_t forms;
+  /* Most groups of layers that it keeps; 0: one. If a model has more the engine joins
+   * those that forget first, in the end to one group, which keeps what any of its layers
+   * reads. A manager that leaves WINDOW out gets one. */
+  uint32_t groups;
   /* version 1 ends here */
 };
 

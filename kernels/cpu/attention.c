@@ -120,9 +120,11 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
                                   const struct lls_step_sequence *s, bool is_v)
 {
   const struct lls_pool *p = r->device->pool;
-  struct lls_pool_units units = lls_pool_units(p, s, is_v, r->layer, head);
+  const struct lls_pool_shape *shape = &p->groups[r->shape.group];
+  struct lls_pool_units units =
+      lls_pool_units(p, s, is_v, r->shape.group, r->layer, head);
   size_t index = (size_t)r->layer * p->shape.kv_heads + head;
-  size_t side = lls_side_numbers(&p->shape), scales = lls_scale_bytes(&p->shape);
+  size_t side = lls_side_numbers(shape), scales = lls_scale_bytes(shape);
   bool int8 = lls_pool_has_int8(&p->shape, false) && !s->scratch;
   const char *numbers = p->device + (is_v ? side : 0);
   const char *steps = p->device + 2 * side + (is_v ? scales : 0);
@@ -275,11 +277,12 @@ static void each_rows(struct run *r,
                       uint64_t *value)
 {
   const struct lls_device_step *step = r->device->step;
+  const struct lls_step_sequence *s = lls_step_group(step, r->shape.group);
   for (uint32_t i = 0; i < step->n_sequences; i++) {
     struct rows rows;
-    uint32_t n_rows = step->sequences[i].absorbed ? 0 : step->sequences[i].n_rows;
+    uint32_t n_rows = s[i].absorbed ? 0 : s[i].n_rows;
     for (uint32_t row = 0; row < n_rows; row += rows.n) {
-      rows = rows_from(r, &step->sequences[i], row);
+      rows = rows_from(r, &s[i], row);
       add(r, &rows, value);
     }
   }
@@ -343,7 +346,7 @@ size_t lls_cpu_attention_shared(size_t max_rows, size_t threads)
 static int check_shape(struct lls_cpu_device *d, const struct lls_attention_shape *s,
                        uint32_t layer)
 {
-  const struct lls_pool_shape *p = &d->pool->shape;
+  const struct lls_pool_shape *p = &d->pool->groups[s->group];
   if (s->kv_heads != p->kv_heads || s->head_dim != p->head_dim || layer >= p->layers)
     lls_cpu_step_fail(d, -EINVAL, "the cache was made for another shape");
   else if (s->head_dim > LLS_HEAD_DIM_MAX || s->heads % s->kv_heads != 0 ||

@@ -81,10 +81,10 @@ int lls_cpu_pool_pack(struct lls_device *, const struct lls_pool *,
                       const struct lls_pull *, size_t n, void *to);
 int lls_cpu_pool_unpack(struct lls_device *, struct lls_pool *, const struct lls_pull *,
                         size_t n, const void *from);
-int lls_cpu_pool_read(struct lls_device *, const struct lls_pool *, uint32_t unit,
-                      void *to);
-int lls_cpu_pool_write(struct lls_device *, struct lls_pool *, uint32_t unit,
-                       const void *from);
+int lls_cpu_pool_read(struct lls_device *, const struct lls_pool *, uint32_t group,
+                      uint32_t block, void *to);
+int lls_cpu_pool_write(struct lls_device *, struct lls_pool *, uint32_t group,
+                       uint32_t block, const void *from);
 int lls_cpu_pool_pull(struct lls_device *, struct lls_pool *, struct lls_device *from,
                       const struct lls_pool *from_pool, const struct lls_pull *,
                       size_t n);

@@ -74,7 +74,10 @@ int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *
   pool->shape = *shape;
   pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
   pool->head_bytes = pool->slot_bytes * shape->block_tokens;
-  pool->side_bytes = lls_side_bytes(shape);
+  for (uint32_t i = 0; i < lls_pool_groups(shape); i++) {
+    pool->groups[i] = lls_group_shape(shape, i);
+    pool->side_bytes[i] = lls_side_bytes(&pool->groups[i]);
+  }
   pool->unit_bytes = lls_unit_bytes(shape);
   int rc = allocate(shape->device_units, pool->unit_bytes, &pool->device, err);
   if (rc == 0 && shape->host_units > 0)
@@ -113,26 +116,27 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
 
 /* An INT8 block's sides, then their scales, which are aligned, since heads have an even
  * number of channels. */
-static struct lls_pool_block int8_block(const struct lls_pool *p, char *at)
+static struct lls_pool_block int8_block(const struct lls_pool *p, uint32_t group,
+                                        char *at)
 {
   return (struct lls_pool_block){
       .numbers = at,
-      .scales = (uint16_t *)(void *)(at + 2 * lls_side_numbers(&p->shape))};
+      .scales = (uint16_t *)(void *)(at + 2 * lls_side_numbers(&p->groups[group]))};
 }
 
 /* The block that a copy reads or writes in one of the tiers. */
-static struct lls_pool_block block_at(const struct lls_pool *p, bool host, uint32_t form,
-                                      uint32_t block)
+static struct lls_pool_block block_at(const struct lls_pool *p, bool host, uint32_t group,
+                                      uint32_t form, uint32_t block)
 {
   char *at = (host ? p->host : p->device) + block * p->unit_bytes;
-  return form == LLS_FORM_INT8 ? int8_block(p, at)
+  return form == LLS_FORM_INT8 ? int8_block(p, group, at)
                                : (struct lls_pool_block){.numbers = at};
 }
 
-/* Heads of all layers in a block of that form, in the cache's own type. */
-static size_t heads_in(const struct lls_pool *p, uint32_t form)
+/* Heads of a group's layers in a block of that form, in the cache's own type. */
+static size_t heads_in(const struct lls_pool *p, uint32_t group, uint32_t form)
 {
-  return (size_t)lls_form_sides(form) * p->shape.layers * p->shape.kv_heads;
+  return (size_t)lls_form_sides(form) * p->groups[group].layers * p->shape.kv_heads;
 }
 
 /* Copies n_slots slots in every head. */
@@ -149,21 +153,23 @@ static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_poo
 {
   if (!lls_copy_fits(&p->shape, c))
     return -EINVAL;
+  const struct lls_pool_shape *shape = &p->groups[c->group];
+  bool from_host = lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE;
+  bool to_host = lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST;
   struct lls_pool_block from =
-      block_at(p, lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE, c->source_form, c->source);
-  struct lls_pool_block to =
-      block_at(p, lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST, c->target_form, c->target);
+      block_at(p, from_host, c->group, c->source_form, c->source);
+  struct lls_pool_block to = block_at(p, to_host, c->group, c->target_form, c->target);
   if (from.scales != NULL || to.scales != NULL) {
-    lls_cpu_convert(k, &p->shape, from, to);
+    lls_cpu_convert(k, shape, from, to);
     return 0;
   }
   size_t first = c->slot * p->slot_bytes;
   size_t target = (size_t)(c->slot + c->shift) * p->slot_bytes;
   if (c->n_slots == p->shape.block_tokens) /* whole blocks are contiguous in memory */
-    memmove(to.numbers, from.numbers, lls_form_bytes(&p->shape, c->source_form));
+    memmove(to.numbers, from.numbers, lls_form_bytes(shape, c->source_form));
   else
-    copy_heads(p, heads_in(p, c->source_form), from.numbers + first, to.numbers + target,
-               c->n_slots);
+    copy_heads(p, heads_in(p, c->group, c->source_form), from.numbers + first,
+               to.numbers + target, c->n_slots);
   return 0;
 }
 
@@ -179,22 +185,24 @@ int lls_cpu_pool_copy(struct lls_device *device, struct lls_pool *pool,
 }
 
 int lls_cpu_pool_read(struct lls_device *device, const struct lls_pool *pool,
-                      uint32_t block, void *to)
+                      uint32_t group, uint32_t block, void *to)
 {
   (void)device;
-  if (!lls_block_fits(&pool->shape, false, LLS_FORM_KV, block))
+  if (group >= lls_pool_groups(&pool->shape) ||
+      !lls_block_fits(&pool->groups[group], false, LLS_FORM_KV, block))
     return -EINVAL;
-  memcpy(to, pool->device + block * pool->unit_bytes, 2 * pool->side_bytes);
+  memcpy(to, pool->device + block * pool->unit_bytes, 2 * pool->side_bytes[group]);
   return 0;
 }
 
-int lls_cpu_pool_write(struct lls_device *device, struct lls_pool *pool, uint32_t block,
-                       const void *from)
+int lls_cpu_pool_write(struct lls_device *device, struct lls_pool *pool, uint32_t group,
+                       uint32_t block, const void *from)
 {
   (void)device;
-  if (!lls_block_fits(&pool->shape, false, LLS_FORM_KV, block))
+  if (group >= lls_pool_groups(&pool->shape) ||
+      !lls_block_fits(&pool->groups[group], false, LLS_FORM_KV, block))
     return -EINVAL;
-  memcpy(pool->device + block * pool->unit_bytes, from, 2 * pool->side_bytes);
+  memcpy(pool->device + block * pool->unit_bytes, from, 2 * pool->side_bytes[group]);
   return 0;
 }
 
@@ -209,12 +217,12 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
         !lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
     struct lls_pool_block from_block =
-        block_at(from_pool, false, c->source_form, c->source);
+        block_at(from_pool, false, c->group, c->source_form, c->source);
     const char *source = from_block.numbers;
-    size_t heads = heads_in(pool, c->source_form);
+    size_t heads = heads_in(pool, c->group, c->source_form);
     char *target = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c))
-      lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->shape, from_block,
+      lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->groups[c->group], from_block,
                     c->source_slot, target, c->target_slot, c->n_slots);
     else if (c->n_slots == pool->shape.block_tokens)
       memcpy(target, source, heads * pool->head_bytes);
@@ -245,14 +253,14 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
     if (!lls_pull_source_fits(&pool->shape, c))
       return -EINVAL;
     if (lls_pull_is_int8(c)) {
-      lls_cpu_convert(&lls_cpu(device)->kernels.int8, &pool->shape,
-                      block_at(pool, false, LLS_FORM_INT8, c->source),
-                      int8_block(pool, packed));
+      lls_cpu_convert(&lls_cpu(device)->kernels.int8, &pool->groups[c->group],
+                      block_at(pool, false, c->group, LLS_FORM_INT8, c->source),
+                      int8_block(pool, c->group, packed));
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
     }
     char *at = pool->device + c->source * pool->unit_bytes;
-    packed = pack_heads(pool, heads_in(pool, c->source_form),
+    packed = pack_heads(pool, heads_in(pool, c->group, c->source_form),
                         at + c->source_slot * pool->slot_bytes, packed, c->n_slots, true);
   }
   return 0;
@@ -268,14 +276,14 @@ int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
       return -EINVAL;
     char *at = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c)) {
-      lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->shape,
-                    int8_block(pool, packed), c->source_slot, at, c->target_slot,
-                    c->n_slots);
+      lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->groups[c->group],
+                    int8_block(pool, c->group, packed), c->source_slot, at,
+                    c->target_slot, c->n_slots);
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
     }
     packed =
-        pack_heads(pool, heads_in(pool, c->source_form),
+        pack_heads(pool, heads_in(pool, c->group, c->source_form),
                    at + c->target_slot * pool->slot_bytes, packed, c->n_slots, false);
   }
   return 0;
@@ -300,7 +308,7 @@ struct writing {
   const struct lls_cpu_device *device;
   const float *qkv; /* (n_rows, columns) */
   size_t columns, k_column, v_column;
-  uint32_t layer;
+  uint32_t group, layer;
 };
 
 void lls_pool_write_slot(const struct lls_cpu_device *d, struct lls_pool_units units,
@@ -323,8 +331,8 @@ static void write_rows(const struct writing *w, const struct lls_step_sequence *
                        size_t begin, size_t end)
 {
   const struct lls_pool *p = w->device->pool;
-  struct lls_pool_units k = lls_pool_units(p, s, false, w->layer, 0);
-  struct lls_pool_units v = lls_pool_units(p, s, true, w->layer, 0);
+  struct lls_pool_units k = lls_pool_units(p, s, false, w->group, w->layer, 0);
+  struct lls_pool_units v = lls_pool_units(p, s, true, w->group, w->layer, 0);
   uint32_t token = s->context + (uint32_t)(begin - s->first_row);
   const struct lls_block_entry *e =
       s->kv.entries + lls_pool_find(s->kv.entries, s->kv.n, token);
@@ -344,7 +352,8 @@ static void write_task(void *arg, unsigned thread, unsigned n_threads)
   size_t begin, end;
   lls_cpu_share(step->n_rows, 1, thread, n_threads, &begin, &end);
   while (begin < end) {
-    const struct lls_step_sequence *s = &step->sequences[step->sequence[begin]];
+    const struct lls_step_sequence *s =
+        lls_step_group(step, w->group) + step->sequence[begin];
     size_t past = s->first_row + s->n_rows;
     past = past < end ? past : end;
     if (s->absorbed) {
@@ -369,6 +378,7 @@ void lls_cpu_cache_write(struct lls_device *device,
                       .columns = k_column + 2 * kv,
                       .k_column = k_column,
                       .v_column = k_column + kv,
+                      .group = shape->group,
                       .layer = layer};
   lls_cpu_run_rows(d, write_task, &w, d->step->n_rows, 2 * kv);
 }

@@ -13,10 +13,10 @@
 #include "core/device/device.h"
 
 struct lls_pool {
-  struct lls_pool_shape shape;
-  size_t slot_bytes; /* one vector: head_dim elements */
-  size_t head_bytes; /* block_tokens slots */
-  size_t side_bytes; /* K, V or X of a block */
+  struct lls_pool_shape shape, groups[LLS_MAX_GROUPS]; /* as a group's blocks are in it */
+  size_t slot_bytes;                                   /* one vector: head_dim elements */
+  size_t head_bytes;                                   /* block_tokens slots */
+  size_t side_bytes[LLS_MAX_GROUPS];                   /* K, V or X of a group's block */
   size_t unit_bytes;
   char *device; /* (device_units, unit_bytes) */
   char *host;   /* (host_units, unit_bytes), NULL without a host tier */
@@ -51,7 +51,7 @@ struct lls_pool_units {
   size_t unit_bytes;
 };
 
-/* Offset of a head of a layer in a side. */
+/* Offset of a head of a layer in a side; layers are those of a group. */
 static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t layer,
                                           uint32_t kv_head)
 {
@@ -60,14 +60,14 @@ static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t lay
 
 static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
                                                    const struct lls_step_sequence *s,
-                                                   bool is_v, uint32_t layer,
-                                                   uint32_t kv_head)
+                                                   bool is_v, uint32_t group,
+                                                   uint32_t layer, uint32_t kv_head)
 {
   size_t layer_bytes = p->shape.kv_heads * p->head_bytes;
   if (s->scratch)
     return (struct lls_pool_units){
         p->scratch + (is_v ? layer_bytes : 0) + kv_head * p->head_bytes, 2 * layer_bytes};
-  return (struct lls_pool_units){p->device + (is_v ? p->side_bytes : 0) +
+  return (struct lls_pool_units){p->device + (is_v ? p->side_bytes[group] : 0) +
                                      lls_pool_head_offset(p, layer, kv_head),
                                  p->unit_bytes};
 }

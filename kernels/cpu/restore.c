@@ -115,9 +115,9 @@ static void write_task(void *arg, unsigned thread, unsigned n_threads)
     float *k = p->restored + i * 2 * r->columns;
     if (r->rope->rotary_dims > 0)
       rotate(r, w->token, k);
-    lls_pool_write_slot(r->device, lls_pool_units(p, s, false, r->layer, 0), k, e,
+    lls_pool_write_slot(r->device, lls_pool_units(p, s, false, 0, r->layer, 0), k, e,
                         w->token);
-    lls_pool_write_slot(r->device, lls_pool_units(p, s, true, r->layer, 0),
+    lls_pool_write_slot(r->device, lls_pool_units(p, s, true, 0, r->layer, 0),
                         k + r->columns, e, w->token);
   }
 }

@@ -22,21 +22,22 @@ struct blocks {
   size_t pitch;  /* bytes from a block to its neighbour */
 };
 
-static struct blocks blocks_in(const struct lls_pool *p, void *memory, uint32_t form)
+static struct blocks blocks_in(const struct lls_pool *p, void *memory, uint32_t group,
+                               uint32_t form)
 {
   return (struct blocks){
       .memory = memory,
-      .bytes = lls_form_bytes(&p->shape, form),
+      .bytes = lls_form_bytes(&p->groups[group], form),
       .stride = p->unit_bytes,
-      .pitch = lls_form_units(&p->shape, form) * p->unit_bytes,
+      .pitch = lls_form_units(&p->groups[group], form) * p->unit_bytes,
   };
 }
 
-static struct blocks staged_in(const struct lls_pool *p, uint32_t form)
+static struct blocks staged_in(const struct lls_pool *p, uint32_t group, uint32_t form)
 {
   size_t room = lls_cuda_staged_bytes(&p->shape);
   return (struct blocks){.memory = p->staged,
-                         .bytes = lls_form_bytes(&p->shape, form),
+                         .bytes = lls_form_bytes(&p->groups[group], form),
                          .stride = room,
                          .pitch = room};
 }
@@ -44,13 +45,13 @@ static struct blocks staged_in(const struct lls_pool *p, uint32_t form)
 static struct blocks source_of(const struct lls_pool *p, const struct lls_copy *c)
 {
   bool host = lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE;
-  return blocks_in(p, host ? p->host : p->view.data, c->source_form);
+  return blocks_in(p, host ? p->host : p->view.data, c->group, c->source_form);
 }
 
 static struct blocks target_of(const struct lls_pool *p, const struct lls_copy *c)
 {
   bool host = lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST;
-  return blocks_in(p, host ? p->host : p->view.data, c->target_form);
+  return blocks_in(p, host ? p->host : p->view.data, c->group, c->target_form);
 }
 
 static enum cudaMemcpyKind kind_of(const struct lls_copy *c)
@@ -70,12 +71,12 @@ static bool converts(const struct lls_copy *c)
   return (c->source_form == LLS_FORM_INT8) != (c->target_form == LLS_FORM_INT8);
 }
 
-/* Are both copies of whole blocks between the same tiers and forms? */
+/* Are both copies of whole blocks of a group between the same tiers and forms? */
 static bool alike(const struct lls_pool *p, const struct lls_copy *a,
                   const struct lls_copy *b)
 {
   return is_whole(p, a) && is_whole(p, b) && lls_copy_way(a) == lls_copy_way(b) &&
-         a->order == b->order &&
+         a->order == b->order && a->group == b->group &&
          lls_form_or_kv(a->source_form) == lls_form_or_kv(b->source_form) &&
          lls_form_or_kv(a->target_form) == lls_form_or_kv(b->target_form);
 }
@@ -111,21 +112,22 @@ static struct lls_cuda_slot_run slot_run(const struct lls_pool *p,
   };
 }
 
-/* Do blocks of these forms share units? */
-static bool share_units(const struct lls_pool *p, uint32_t form, uint32_t block,
+/* Do blocks of a group in these forms share units? */
+static bool share_units(const struct lls_pool_shape *s, uint32_t form, uint32_t block,
                         uint32_t other_form, uint32_t other)
 {
-  return block < other + (uint64_t)lls_form_units(&p->shape, other_form) &&
-         other < block + (uint64_t)lls_form_units(&p->shape, form);
+  return block < other + (uint64_t)lls_form_units(s, other_form) &&
+         other < block + (uint64_t)lls_form_units(s, form);
 }
 
-/* Do two copies of slots write the same? */
+/* Do two copies of slots of a group write the same? */
 static bool overlap(const struct lls_pool *p, const struct lls_copy *a,
                     const struct lls_copy *b)
 {
   uint32_t first = (uint32_t)(a->slot + a->shift), other = (uint32_t)(b->slot + b->shift);
   if (a->target != b->target)
-    return share_units(p, a->target_form, a->target, b->target_form, b->target);
+    return share_units(&p->groups[a->group], a->target_form, a->target, b->target_form,
+                       b->target);
   return first < other + b->n_slots && other < first + a->n_slots;
 }
 
@@ -140,7 +142,7 @@ static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c,
     return 1;
   for (size_t i = 1; i < most; i++) {
     if (is_whole(p, &c[i]) || lls_copy_way(&c[i]) != lls_copy_way(c) ||
-        c[i].order != c->order ||
+        c[i].order != c->order || c[i].group != c->group ||
         lls_form_sides(c[i].source_form) != lls_form_sides(c->source_form))
       return i;
     for (size_t j = 0; j < i; j++)
@@ -155,8 +157,8 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
 {
   struct lls_cuda_slots a = {.head_bytes = p->head_bytes,
                              .slot_bytes = p->slot_bytes,
-                             .heads = lls_form_sides(c->source_form) * p->shape.layers *
-                                      p->shape.kv_heads};
+                             .heads = lls_form_sides(c->source_form) *
+                                      p->groups[c->group].layers * p->shape.kv_heads};
   struct lls_cuda_slot_run one = slot_run(p, c);
   if (n == 1)
     return one.bytes == 0 || one.from == one.to
@@ -173,7 +175,7 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
 /* Returns how many of n copies move neighbouring blocks. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
-  uint32_t units = lls_form_units(&p->shape, c->source_form);
+  uint32_t units = lls_form_units(&p->groups[c->group], c->source_form);
   size_t i = 1;
   while (i < n && alike(p, &c[0], &c[i]) && c[i].source == c[0].source + i * units &&
          c[i].target == c[0].target + i * units &&
@@ -190,9 +192,10 @@ static bool must_wait(const struct lls_pool *p, const struct lls_copy *c,
 {
   uint32_t from = c->source_form, to = c->target_form; /* as earlier's */
   bool same_pool = lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE;
-  return share_units(p, to, c->target, to, earlier->target) ||
-         (same_pool && (share_units(p, from, c->source, to, earlier->target) ||
-                        share_units(p, to, c->target, from, earlier->source)));
+  const struct lls_pool_shape *s = &p->groups[c->group];
+  return share_units(s, to, c->target, to, earlier->target) ||
+         (same_pool && (share_units(s, from, c->source, to, earlier->target) ||
+                        share_units(s, to, c->target, from, earlier->source)));
 }
 
 /* Returns how many of n copies one launch can make. */
@@ -226,12 +229,12 @@ static struct lls_cuda_conversion conversion(const struct lls_copy *c, struct bl
 static int convert_to_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                            const struct lls_copy *c, size_t n)
 {
-  uint32_t units = lls_form_units(&p->shape, c->target_form);
-  struct blocks staged = staged_in(p, c->target_form);
+  uint32_t units = lls_form_units(&p->groups[c->group], c->target_form);
+  struct blocks staged = staged_in(p, c->group, c->target_form);
   struct lls_cuda_conversion change = conversion(c, source_of(p, c), staged);
   for (; change.n < n; change.n++)
     change.blocks[change.n] = (struct lls_cuda_block_pair){c[change.n].source, change.n};
-  int rc = lls_cuda_run_conversion(d->copies, &p->view, &change);
+  int rc = lls_cuda_run_conversion(d->copies, &p->views[c->group], &change);
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
     for (run = 1; i + run < n && c[i + run].target == c[i].target + run * units;)
       run++;
@@ -244,8 +247,8 @@ static int convert_to_host(const struct lls_cuda_device *d, const struct lls_poo
 static int convert_from_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                              const struct lls_copy *c, size_t n)
 {
-  uint32_t units = lls_form_units(&p->shape, c->source_form);
-  struct blocks staged = staged_in(p, c->source_form);
+  uint32_t units = lls_form_units(&p->groups[c->group], c->source_form);
+  struct blocks staged = staged_in(p, c->group, c->source_form);
   struct lls_cuda_conversion change = conversion(c, staged, target_of(p, c));
   int rc = cudaSuccess;
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
@@ -255,7 +258,9 @@ static int convert_from_host(const struct lls_cuda_device *d, const struct lls_p
   }
   for (; change.n < n; change.n++)
     change.blocks[change.n] = (struct lls_cuda_block_pair){change.n, c[change.n].target};
-  return rc != cudaSuccess ? rc : lls_cuda_run_conversion(d->copies, &p->view, &change);
+  return rc != cudaSuccess
+             ? rc
+             : lls_cuda_run_conversion(d->copies, &p->views[c->group], &change);
 }
 
 static int convert(const struct lls_cuda_device *d, const struct lls_pool *p,
@@ -269,7 +274,7 @@ static int convert(const struct lls_cuda_device *d, const struct lls_pool *p,
   for (; change.n < n; change.n++)
     change.blocks[change.n] =
         (struct lls_cuda_block_pair){c[change.n].source, c[change.n].target};
-  return lls_cuda_run_conversion(d->copies, &p->view, &change);
+  return lls_cuda_run_conversion(d->copies, &p->views[c->group], &change);
 }
 
 /* ---- a list ------------------------------------------------------------------------ */

@@ -35,8 +35,8 @@ struct lls_cuda_inputs {
 };
 
 struct lls_pool {
-  struct lls_pool_shape shape;
-  struct lls_cuda_pool view;
+  struct lls_pool_shape shape, groups[LLS_MAX_GROUPS]; /* as a group's blocks are in it */
+  struct lls_cuda_pool view, views[LLS_MAX_GROUPS];    /* the same for kernels */
   size_t unit_bytes, head_bytes, slot_bytes;
   uint32_t attention_slots; /* blocks of decode attention that run at once */
   /* (host_units, unit_bytes) pinned, NULL without a host tier */
@@ -59,11 +59,18 @@ struct lls_pool {
 #define LLS_CUDA_STAGED       4    /* blocks: 8 MiB for Llama-3-8B */
 #define LLS_CUDA_RESTORE_ROWS 2048 /* tokens restored by one product */
 
-/* Bytes of a staged block of either form. */
+/* Bytes of a staged block of either form, of any group. */
 static inline size_t lls_cuda_staged_bytes(const struct lls_pool_shape *s)
 {
-  size_t wide = lls_form_bytes(s, LLS_FORM_KV), int8 = lls_form_bytes(s, LLS_FORM_INT8);
-  return ((wide > int8 ? wide : int8) + 15) & ~(size_t)15;
+  size_t most = 0;
+  for (uint32_t i = 0; i < lls_pool_groups(s); i++) {
+    const struct lls_pool_shape one = lls_group_shape(s, i);
+    size_t wide = lls_form_bytes(&one, LLS_FORM_KV);
+    size_t int8 = lls_form_bytes(&one, LLS_FORM_INT8);
+    most = wide > most ? wide : most;
+    most = int8 > most ? int8 : most;
+  }
+  return (most + 15) & ~(size_t)15;
 }
 
 /* Rows of one format, plain or codes; a list if the rows of a layer have several
@@ -150,8 +157,8 @@ struct lls_cuda_device {
   /* (entries_room) device memory: block table entries of the step */
   struct lls_block_entry *entries_at;
   size_t entries_room;
-  struct lls_cuda_step *step_at; /* device: the beginning of inputs */
-  struct lls_cuda_plan *plan_at; /* device: (PLANS), after *step_at */
+  struct lls_cuda_step *step_at; /* device: (groups) the beginning of inputs */
+  struct lls_cuda_plan *plan_at; /* device: (PLANS), after step_at */
   /* (max_rows padded) row numbers in inputs, on the host and on the device */
   uint32_t *gather_rows[2], *gather_at[2];
   uint32_t n_gathers;

@@ -76,7 +76,8 @@ struct lls_cuda_plan {
   const struct lls_cuda_piece *pieces;
 };
 
-/* A step. All pointers are device memory. */
+/* A step, as one group of layers sees it: sequences and kv_at differ between groups. All
+ * pointers are device memory. */
 struct lls_cuda_step {
   uint32_t n_rows, n_sequences, n_restored;
   const int32_t *tokens, *positions; /* (padded rows) with 0 in padding rows */
@@ -309,10 +310,10 @@ struct lls_cuda_angles {
 
 struct lls_cuda_rope_write {
   uint32_t n_rows, heads, kv_heads, head_dim;
-  uint32_t pairs; /* 0: no rotation */
-  uint32_t layer;
-  uint32_t write;      /* 0: K and V are not written */
-  const float *angles; /* angles that lls_cuda_angles computed */
+  uint32_t pairs;        /* 0: no rotation */
+  uint32_t group, layer; /* the layer's number in its group */
+  uint32_t write;        /* 0: K and V are not written */
+  const float *angles;   /* angles that lls_cuda_angles computed */
   void *qkv;
 };
 
@@ -411,7 +412,8 @@ int lls_cuda_run_slots(cudaStream_t, const struct lls_cuda_slots *);
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded number of rows */
   uint32_t plan;   /* number of its plan */
-  uint32_t heads, kv_heads, head_dim, window, layer;
+  uint32_t heads, kv_heads, head_dim, window;
+  uint32_t group, layer; /* the layer's number in its group */
   float scale, soft_cap;
   const float *sinks; /* (heads) or NULL */
   const void *qkv;

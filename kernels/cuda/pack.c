@@ -26,8 +26,8 @@ static int open_stream(struct lls_cuda_device *d)
 static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char *at,
                 char *packed, const struct lls_pull *c, bool packs)
 {
-  size_t heads =
-      (size_t)lls_form_sides(c->source_form) * p->shape.layers * p->shape.kv_heads;
+  size_t heads = (size_t)lls_form_sides(c->source_form) * p->groups[c->group].layers *
+                 p->shape.kv_heads;
   size_t bytes = c->n_slots * p->slot_bytes;
   if (bytes == 0)
     return cudaSuccess;
@@ -38,10 +38,11 @@ static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char 
 }
 
 static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
-                     uint32_t block, char *packed)
+                     const struct lls_pull *c, char *packed)
 {
-  const char *from = (const char *)p->view.data + block * p->unit_bytes;
-  return cudaMemcpyAsync(packed, from, lls_form_bytes(&p->shape, LLS_FORM_INT8),
+  const char *from = (const char *)p->view.data + c->source * p->unit_bytes;
+  return cudaMemcpyAsync(packed, from,
+                         lls_form_bytes(&p->groups[c->group], LLS_FORM_INT8),
                          cudaMemcpyDefault, d->packs);
 }
 
@@ -49,17 +50,18 @@ static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
 static int widen(const struct lls_cuda_device *d, const struct lls_pool *p,
                  const struct lls_pull *c, const char *packed)
 {
-  size_t numbers = 2 * lls_side_numbers(&p->shape);
+  const struct lls_pool_shape *s = &p->groups[c->group];
+  size_t numbers = 2 * lls_side_numbers(s);
   const struct lls_cuda_widening w = {
       .from = (const uint8_t *)packed,
       .scales = (const uint16_t *)(const void *)(packed + numbers),
       .to = (char *)p->view.data + c->target * p->unit_bytes,
-      .heads = 2 * p->shape.layers * p->shape.kv_heads,
+      .heads = 2 * s->layers * s->kv_heads,
       .from_slot = c->source_slot,
       .to_slot = c->target_slot,
       .n_slots = c->n_slots,
   };
-  return lls_cuda_run_widening(d->packs, &p->view, &w);
+  return lls_cuda_run_widening(d->packs, &p->views[c->group], &w);
 }
 
 static int errno_of(int rc)
@@ -79,7 +81,7 @@ int lls_cuda_pool_pack(struct lls_device *device, const struct lls_pool *pool,
       return -EINVAL;
     char *at = (char *)pool->view.data + c->source * pool->unit_bytes;
     rc = lls_pull_is_int8(c)
-             ? copy_int8(d, pool, c->source, packed)
+             ? copy_int8(d, pool, c, packed)
              : copy(d, pool, at + c->source_slot * pool->slot_bytes, packed, c, true);
     packed += lls_pulled_bytes(&pool->shape, c);
   }

@@ -19,6 +19,7 @@
 struct planning {
   struct lls_cuda_device *device;
   const struct lls_cuda_attention *shape;
+  const struct lls_step_sequence *sequences; /* of the shape's group */
   struct lls_cuda_plan *out;
   struct lls_cuda_item *large;
   uint32_t group;
@@ -50,7 +51,7 @@ static uint32_t parts_of(struct planning *p, const struct lls_cuda_span *span, u
 static void add_rows(struct planning *p, uint32_t sequence, uint32_t first, uint32_t n)
 {
   struct lls_cuda_span span =
-      lls_cuda_span_of(p->shape, &p->device->step->sequences[sequence], first, n);
+      lls_cuda_span_of(p->shape, &p->sequences[sequence], first, n);
   uint32_t units = rounded_up(n * p->group, UNIT), first_part = p->units;
   uint32_t parts = parts_of(p, &span, n);
   for (uint32_t i = 0; i < parts; i++) {
@@ -78,8 +79,8 @@ static void choose_parts(struct planning *p)
   const struct lls_device_step *step = p->device->step;
   uint32_t n_large = 0, slots = 2 * (uint32_t)p->device->properties.multiProcessorCount;
   for (uint32_t i = 0; i < step->n_sequences; i++)
-    if (!lls_cuda_in_pieces(p->shape, &step->sequences[i]))
-      n_large += rounded_up(step->sequences[i].n_rows, p->large_rows);
+    if (!lls_cuda_in_pieces(p->shape, &p->sequences[i]))
+      n_large += rounded_up(p->sequences[i].n_rows, p->large_rows);
   p->large_parts = n_large > 0 ? (slots / p->shape->kv_heads + 1) / n_large : 1;
 }
 
@@ -88,7 +89,7 @@ static void share_out(struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;
   for (uint32_t i = 0; i < step->n_sequences; i++) {
-    const struct lls_step_sequence *s = &step->sequences[i];
+    const struct lls_step_sequence *s = &p->sequences[i];
     if (lls_cuda_in_pieces(p->shape, s))
       continue;
     for (uint32_t end = s->n_rows, first; end > 0; end = first) {
@@ -103,7 +104,7 @@ static uint32_t most_queries(const struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;
   for (uint32_t i = 0; i < step->n_sequences; i++) {
-    const struct lls_step_sequence *s = &step->sequences[i];
+    const struct lls_step_sequence *s = &p->sequences[i];
     if (lls_cuda_in_pieces(p->shape, s) && s->n_rows * p->group > 8)
       return 16;
   }
@@ -113,7 +114,8 @@ static uint32_t most_queries(const struct planning *p)
 static bool same_shape(const struct lls_cuda_attention *a,
                        const struct lls_cuda_attention *b)
 {
-  return a->n_rows == b->n_rows && a->heads == b->heads && a->window == b->window;
+  return a->n_rows == b->n_rows && a->heads == b->heads && a->window == b->window &&
+         a->group == b->group;
 }
 
 /* Returns the number of the shape's plan; else of the first unused one, or of the
@@ -144,7 +146,7 @@ void lls_cuda_plan_attention(struct lls_cuda_device *d, struct lls_cuda_attentio
   struct lls_cuda_shared_out *plan = &d->plans[number];
   a->plan = number;
   if (same_shape(&plan->shape, a) ||
-      !lls_cuda_attention_fits(lls_cuda_numbers(d), &d->pool->view, a) ||
+      !lls_cuda_attention_fits(lls_cuda_numbers(d), &d->pool->views[a->group], a) ||
       !make_room(d, number))
     return;
   struct lls_cuda_inputs *in = &d->inputs;
@@ -155,6 +157,7 @@ void lls_cuda_plan_attention(struct lls_cuda_device *d, struct lls_cuda_attentio
   struct planning p = {
       .device = d,
       .shape = a,
+      .sequences = lls_step_group(d->step, a->group),
       .out = (struct lls_cuda_plan *)(in->host[in->turn] + offset),
       .group = group,
       .large_rows = LLS_CUDA_LARGE / group,

@@ -14,7 +14,8 @@ struct cutting {
   struct lls_cuda_plan *plan; /* the fields below are on the host */
   struct lls_cuda_piece *pieces;
   uint32_t *lanes;
-  const struct lls_cuda_sequence *sequences;
+  const struct lls_step_sequence *steps;     /* of the shape's group */
+  const struct lls_cuda_sequence *sequences; /* the same */
   uint32_t n_pieces, units;
   uint64_t tiles, done; /* tiles of all sequences; of the sequences already cut */
 };
@@ -28,7 +29,7 @@ static uint64_t begin_of(const struct cutting *c, uint32_t lane)
 /* Returns the fields that all pieces of a sequence have in common. */
 static struct lls_cuda_piece piece_of(const struct cutting *c, uint32_t sequence)
 {
-  const struct lls_step_sequence *s = &c->device->step->sequences[sequence];
+  const struct lls_step_sequence *s = &c->steps[sequence];
   const struct lls_cuda_sequence *at = &c->sequences[sequence];
   return (struct lls_cuda_piece){
       .row = s->first_row,
@@ -85,20 +86,21 @@ uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *d,
 {
   const struct lls_device_step *step = d->step;
   uint32_t most = lls_cuda_plan_lanes(d, a->kv_heads), lane = 0;
-  const struct lls_cuda_step *there = on_host(&d->inputs, d->step_at);
-  struct cutting c = {
-      .device = d, .plan = plan, .sequences = on_host(&d->inputs, there->sequences)};
+  const struct lls_cuda_step *there = on_host(&d->inputs, d->step_at + a->group);
+  struct cutting c = {.device = d,
+                      .plan = plan,
+                      .steps = lls_step_group(step, a->group),
+                      .sequences = on_host(&d->inputs, there->sequences)};
   c.pieces = lls_cuda_inputs_take(&d->inputs, (step->n_rows + most) * sizeof *c.pieces,
                                   &plan->pieces);
   c.lanes = lls_cuda_inputs_take(&d->inputs, (most + 1) * sizeof *c.lanes, &plan->lanes);
   for (uint32_t i = 0; i < step->n_sequences; i++)
-    if (lls_cuda_in_pieces(a, &step->sequences[i]))
-      c.tiles +=
-          lls_cuda_span_of(a, &step->sequences[i], 0, step->sequences[i].n_rows).n_tiles;
+    if (lls_cuda_in_pieces(a, &c.steps[i]))
+      c.tiles += lls_cuda_span_of(a, &c.steps[i], 0, c.steps[i].n_rows).n_tiles;
   plan->n_lanes = c.tiles < most ? (uint32_t)c.tiles : most;
   c.lanes[0] = 0;
   for (uint32_t i = 0; i < step->n_sequences; i++) {
-    const struct lls_step_sequence *s = &step->sequences[i];
+    const struct lls_step_sequence *s = &c.steps[i];
     struct lls_cuda_span span = lls_cuda_span_of(a, s, 0, s->n_rows);
     if (lls_cuda_in_pieces(a, s))
       cut(&c, i, &span, &lane);

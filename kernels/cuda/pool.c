@@ -112,6 +112,11 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
     lls_cuda_pool_destroy(device, pool);
     return rc;
   }
+  for (uint32_t i = 0; i < lls_pool_groups(shape); i++) {
+    pool->groups[i] = lls_group_shape(shape, i);
+    pool->views[i] = pool->view;
+    pool->views[i].layers = pool->groups[i].layers;
+  }
   int sms = lls_cuda(device)->properties.multiProcessorCount;
   pool->attention_slots = (uint32_t)(sms * lls_cuda_attention_at_once(&pool->view));
   *out = pool;

@@ -116,7 +116,7 @@ static int stage(const struct route *r, struct lls_cuda_widening *w,
 static int pull_int8(const struct route *r, const struct lls_pool *pool,
                      const struct lls_pool *from_pool, const struct lls_pull *c)
 {
-  const struct lls_pool_shape *s = &pool->shape;
+  const struct lls_pool_shape *s = &pool->groups[c->group];
   uint32_t heads = 2 * s->layers * s->kv_heads, hd = s->head_dim;
   size_t numbers = (size_t)s->block_tokens * hd, scales = (size_t)2 * hd;
   size_t staged = LLS_CUDA_STAGING / (numbers + scales * sizeof(uint16_t));
@@ -139,7 +139,7 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
     if (r->way == THROUGH_HOST)
       rc = stage(r, &w, s->block_tokens, hd);
     if (rc == cudaSuccess)
-      rc = lls_cuda_run_widening(r->to->copies, &pool->view, &w);
+      rc = lls_cuda_run_widening(r->to->copies, &pool->views[c->group], &w);
   }
   return rc;
 }
@@ -150,15 +150,15 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
 static size_t neighbours(const struct lls_pool *p, const struct lls_pool *from_pool,
                          const struct lls_pull *c, size_t n)
 {
-  size_t bytes = lls_form_bytes(&p->shape, c->source_form), i = 1;
-  uint32_t there = lls_form_units(&from_pool->shape, c->source_form);
-  uint32_t here = lls_form_units(&p->shape, c->source_form);
+  size_t bytes = lls_form_bytes(&p->groups[c->group], c->source_form), i = 1;
+  uint32_t there = lls_form_units(&from_pool->groups[c->group], c->source_form);
+  uint32_t here = lls_form_units(&p->groups[c->group], c->source_form);
   if (lls_pull_is_int8(c) || there * from_pool->unit_bytes != bytes ||
       here * p->unit_bytes != bytes)
     return 1;
   while (i < n && c[0].n_slots == p->shape.block_tokens && c[i].n_slots == c[0].n_slots &&
-         c[i].source_form == c[0].source_form && c[i].source == c[0].source + i * there &&
-         c[i].target == c[0].target + i * here)
+         c[i].source_form == c[0].source_form && c[i].group == c[0].group &&
+         c[i].source == c[0].source + i * there && c[i].target == c[0].target + i * here)
     i++;
   return i;
 }
@@ -170,9 +170,9 @@ static int pull_run(const struct route *r, const struct lls_pool *pool,
       (const char *)from_pool->view.data + c->source * from_pool->unit_bytes;
   char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
   if (c->n_slots == pool->shape.block_tokens)
-    return copy(r, to, from, n * lls_form_bytes(&pool->shape, c->source_form));
-  size_t heads =
-      (size_t)lls_form_sides(c->source_form) * pool->shape.layers * pool->shape.kv_heads;
+    return copy(r, to, from, n * lls_form_bytes(&pool->groups[c->group], c->source_form));
+  size_t heads = (size_t)lls_form_sides(c->source_form) * pool->groups[c->group].layers *
+                 pool->shape.kv_heads;
   int rc = cudaSuccess;
   from += c->source_slot * pool->slot_bytes;
   to += c->target_slot * pool->slot_bytes;

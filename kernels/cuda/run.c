@@ -22,8 +22,9 @@ static int rope_write(struct lls_cuda_device *d, const struct lls_cuda_op *op)
 {
   int rc = op->make_angles ? make_angles(d, op) : 0;
   return rc != 0 ? rc
-                 : lls_cuda_run_rope_write(d->stream, lls_cuda_numbers(d), d->step_at,
-                                           &op->pool->view, &op->rope_write);
+                 : lls_cuda_run_rope_write(
+                       d->stream, lls_cuda_numbers(d), d->step_at + op->rope_write.group,
+                       &op->pool->views[op->rope_write.group], &op->rope_write);
 }
 
 /* Runs attention with a plan of this step, or with a grid for the plan of any step of
@@ -33,12 +34,13 @@ static int attention(struct lls_cuda_device *d, const struct lls_cuda_op *op,
 {
   enum lls_dtype numbers = lls_cuda_numbers(d);
   const struct lls_cuda_attention *a = &op->attention;
-  if (!lls_cuda_attention_fits(numbers, &op->pool->view, a))
-    return lls_cuda_run_attention_plain(d->stream, numbers, d->step_at, &op->pool->view,
-                                        a);
+  const struct lls_cuda_step *step = d->step_at + a->group;
+  const struct lls_cuda_pool *pool = &op->pool->views[a->group];
+  if (!lls_cuda_attention_fits(numbers, pool, a))
+    return lls_cuda_run_attention_plain(d->stream, numbers, step, pool, a);
   struct lls_cuda_grid grid = lls_cuda_plan_grid(d, a, recording);
-  return lls_cuda_run_attention(d->stream, d->step_at, d->plan_at + a->plan,
-                                &op->pool->view, &grid, &d->states, a);
+  return lls_cuda_run_attention(d->stream, step, d->plan_at + a->plan, pool, &grid,
+                                &d->states, a);
 }
 
 /* Returns the name of an operation in messages. */

@@ -2,9 +2,9 @@
 /*
  * A step's inputs, laid out for one copy, and the step's end.
  *
- *   [step][plans][rows of two gathers] at fixed places: graphs contain their addresses
- *   [tokens][positions][...][entries][items] anywhere: the fixed part has their addresses
- *   [rows of more gathers] if tokens of a prompt are scored
+ *   [a step for each group][plans][rows of two gathers] at fixed places: graphs contain
+ * their addresses [tokens][positions][...][entries][items] anywhere: the fixed part has
+ * their addresses [rows of more gathers] if tokens of a prompt are scored
  *
  * If the step's block lists are contiguous, as the engine's are
  * (core/engine/table_cache.c), they are copied from there directly, while the
@@ -33,16 +33,22 @@ static size_t entries_of(const struct lls_step_sequence *s)
   return (size_t)s->kv.n + s->hidden.n;
 }
 
+/* Groups of layers that the step's sequences have lists for. */
+static uint32_t groups_of(const struct lls_cuda_device *d)
+{
+  return d->pool != NULL ? lls_pool_groups(&d->pool->shape) : 1;
+}
+
 static size_t bytes_wanted(const struct lls_cuda_device *d,
                            const struct lls_device_step *s)
 {
-  size_t rows = lls_cuda_padded(s->n_rows), entries = 0;
-  for (uint32_t i = 0; i < s->n_sequences && s->entries == NULL; i++)
+  size_t rows = lls_cuda_padded(s->n_rows), entries = 0, groups = groups_of(d);
+  for (uint32_t i = 0; i < groups * s->n_sequences && s->entries == NULL; i++)
     entries += entries_of(&s->sequences[i]);
-  return aligned(sizeof(struct lls_cuda_step)) +
+  return aligned(groups * sizeof(struct lls_cuda_step)) +
          aligned(LLS_CUDA_PLANS * sizeof(struct lls_cuda_plan)) +
-         2 * aligned(gather_bytes(d)) + 4 * aligned(rows * sizeof(uint64_t)) +
-         aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
+         2 * aligned(gather_bytes(d)) + (3 + groups) * aligned(rows * sizeof(uint64_t)) +
+         groups * aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
          aligned(entries * sizeof(struct lls_block_entry)) +
          LLS_CUDA_PLANS * lls_cuda_plan_bytes(d, s->n_rows) +
          MORE_GATHERS * aligned(gather_bytes(d));
@@ -134,11 +140,11 @@ static void find_lists(const struct lls_device_step *step,
   out->x_whole = s->hidden.tidy;
 }
 
-static void lay_out_sequence(struct lls_cuda_device *d, uint32_t i,
+static void lay_out_sequence(struct lls_cuda_device *d,
+                             const struct lls_step_sequence *from,
                              struct lls_cuda_sequence *out,
                              struct lls_block_entry *entries, size_t *used)
 {
-  const struct lls_step_sequence *from = &d->step->sequences[i];
   *out = (struct lls_cuda_sequence){
       .first_row = from->first_row,
       .n_rows = from->n_rows,
@@ -179,29 +185,42 @@ static struct lls_block_entry *take_entries(struct lls_cuda_device *d,
 {
   const struct lls_device_step *s = d->step;
   size_t n = 0;
-  for (uint32_t i = 0; i < s->n_sequences; i++)
+  for (uint32_t i = 0; i < groups_of(d) * s->n_sequences; i++)
     n += entries_of(&s->sequences[i]);
   return lls_cuda_inputs_take(&d->inputs, n * sizeof(struct lls_block_entry),
                               &out->entries);
 }
 
-static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
+/* Lays out the sequences with their lists in a group. */
+static void lay_out_group(struct lls_cuda_device *d, uint32_t group,
+                          struct lls_cuda_step *out, struct lls_block_entry *entries,
+                          size_t *used)
 {
   const struct lls_device_step *s = d->step;
-  size_t rows = s->n_rows * sizeof(uint64_t), used = 0;
-  int rc = s->entries != NULL ? send_entries(d) : 0;
+  const struct lls_step_sequence *from = lls_step_group(s, group);
+  size_t rows = s->n_rows * sizeof(uint64_t);
   uint64_t *kv_at = lls_cuda_inputs_take(&d->inputs, rows, &out->kv_at);
   struct lls_cuda_sequence *sequences = lls_cuda_inputs_take(
       &d->inputs, s->n_sequences * sizeof *sequences, &out->sequences);
-  struct lls_block_entry *entries = NULL;
-  out->entries = d->entries_at;
-  if (s->entries == NULL)
-    entries = take_entries(d, out);
   for (uint32_t i = 0; i < s->n_sequences; i++) {
-    const struct lls_step_sequence *from = &s->sequences[i];
-    lay_out_sequence(d, i, &sequences[i], entries, &used);
-    place_rows(d->pool, from, kv_at);
+    lay_out_sequence(d, &from[i], &sequences[i], entries, used);
+    place_rows(d->pool, &from[i], kv_at);
   }
+}
+
+/* Lays out the tables of all groups; out: (groups), of which the first has all else. */
+static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
+{
+  int rc = d->step->entries != NULL ? send_entries(d) : 0;
+  struct lls_block_entry *entries = NULL;
+  size_t used = 0;
+  out->entries = d->entries_at;
+  if (d->step->entries == NULL)
+    entries = take_entries(d, out);
+  for (uint32_t i = 1; i < groups_of(d); i++)
+    out[i] = out[0];
+  for (uint32_t i = 0; i < groups_of(d); i++)
+    lay_out_group(d, i, &out[i], entries, &used);
   out->n_restored = d->n_restored;
   return rc;
 }
@@ -281,7 +300,7 @@ static int lay_out(struct lls_cuda_device *d)
   if (d->inputs.device != before)
     lls_cuda_ops_forget(d);
   struct lls_cuda_step *step =
-      lls_cuda_inputs_take(&d->inputs, sizeof *step, &d->step_at);
+      lls_cuda_inputs_take(&d->inputs, groups_of(d) * sizeof *step, &d->step_at);
   struct lls_cuda_plan *plans =
       lls_cuda_inputs_take(&d->inputs, LLS_CUDA_PLANS * sizeof *plans, &d->plan_at);
   memset(plans, 0, LLS_CUDA_PLANS * sizeof *plans);

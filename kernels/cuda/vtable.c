@@ -285,8 +285,10 @@ static bool check_shape(struct lls_cuda_device *d, const struct lls_attention_sh
     lls_cuda_step_fail(d, -EINVAL, "the step has no cache");
     return false;
   }
-  const struct lls_pool_shape *p = &d->pool->shape;
-  if (s->kv_heads != p->kv_heads || s->head_dim != p->head_dim || layer >= p->layers)
+  bool is_group = s->group < lls_pool_groups(&d->pool->shape);
+  const struct lls_pool_shape *p = &d->pool->groups[is_group ? s->group : 0];
+  if (!is_group || s->kv_heads != p->kv_heads || s->head_dim != p->head_dim ||
+      layer >= p->layers)
     lls_cuda_step_fail(d, -EINVAL, "the cache was made for another shape");
   else if (s->head_dim > 256 || s->heads % s->kv_heads != 0)
     lls_cuda_step_fail(d, -ENOTSUP, "attention of %u heads over %u of %u dims", s->heads,
@@ -306,6 +308,7 @@ static void cache_write(struct lls_device *device,
       op->rope_write.qkv != qkv || op->rope_write.heads != shape->heads)
     op = add_rope_write(d, shape, qkv);
   op->rope_write.write = 1;
+  op->rope_write.group = shape->group;
   op->rope_write.layer = layer;
 }
 
@@ -324,6 +327,7 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   a.window = shape->window;
   a.soft_cap = shape->soft_cap;
   a.sinks = shape->sinks;
+  a.group = shape->group;
   a.layer = layer;
   a.scale = shape->scale;
   a.qkv = qkv;

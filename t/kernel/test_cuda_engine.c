@@ -136,6 +136,7 @@ static void check(const char *model, create create_device)
 {
   struct drive_options options = {.weights = LLS_WEIGHTS_F32,
                                   .cache_element = LLS_F32,
+                                  .groups = LLS_MAX_GROUPS,
                                   .create_device = create_device};
   struct worst f32 = run(model, &options);
   assert_true(f32.absolute <= F32_TOLERANCE);

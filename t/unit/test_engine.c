@@ -13,6 +13,27 @@ static void test_model(void **state)
   rule_check_all(*state, &options);
 }
 
+/* Models whose layers have windows and others, in groups: what left a window is given
+ * back, and the logits are the same to the bit as in one group. */
+static void test_groups(void **state)
+{
+  struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .block_tokens = 4};
+  struct drive_model one = {0}, many = {0};
+  drive_open(&one, *state, &options);
+  options.groups = LLS_MAX_GROUPS;
+  drive_open(&many, *state, &options);
+  assert_int_equal(lls_engine_caps(one.engine)->n_groups, 1);
+  assert_true(lls_engine_caps(many.engine)->n_groups > 1);
+  for (size_t i = 1; i < sizeof rule_cases / sizeof rule_cases[0]; i += 2)
+    assert_true(rule_check(&one, *state, &rule_cases[i]) ==
+                rule_check(&many, *state, &rule_cases[i]));
+  assert_true(rule_check(&one, *state, &rule_left[0]) ==
+              rule_check(&many, *state, &rule_left[0]));
+  drive_close(&one);
+  drive_close(&many);
+}
+
 /* The same models converted to GGUF files, as llama.cpp's converter does. */
 static void test_gguf(void **state)
 {
@@ -53,6 +74,11 @@ static void test_threads(void **state)
 #define MODEL(name)                                                                      \
   {                                                                                      \
     name, test_model, NULL, NULL, name                                                   \
+  }
+
+#define IN_GROUPS(name)                                                                  \
+  {                                                                                      \
+#name " in groups", test_groups, NULL, NULL, name                                    \
   }
 
 #define IN_GGUF(name)                                                                    \
@@ -101,6 +127,10 @@ int main(void)
       MODEL(mixtral),
       MODEL(qwen3_moe),
       MODEL(gpt_oss),
+      IN_GROUPS(gemma2),
+      IN_GROUPS(gemma3),
+      IN_GROUPS(gpt_oss),
+      IN_GROUPS(qwen2_window),
       IN_GGUF(llama),
       IN_GGUF(biases),
       IN_GGUF(sharded),

@@ -8,8 +8,10 @@
 #include "t/rules.h"
 #include "kernels/cpu/device.h"
 
-static const struct drive_options two = {
-    .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .ranks = 2};
+static const struct drive_options two = {.weights = LLS_WEIGHTS_F32,
+                                         .cache_element = LLS_F32,
+                                         .groups = LLS_MAX_GROUPS,
+                                         .ranks = 2};
 static const struct drive_options four = {
     .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .ranks = 4};
 

@@ -51,7 +51,7 @@ static struct lls_live *make_request(uint32_t pooling)
   return live;
 }
 
-/* Packs the request for an offer, with two entries in its list of blocks. */
+/* Packs the request for an offer, with an entry in each of two lists. */
 static struct lls_pack pack_offer(struct lls_live *live)
 {
   const struct lls_wire w = wire_of(AHEAD);
@@ -60,7 +60,10 @@ static struct lls_pack pack_offer(struct lls_live *live)
   m->mail = LLS_MAIL_OFFER;
   for (uint32_t i = 0; i < 2; i++)
     m->entries[i] = (struct lls_block_entry){.block = 20 + i, .count = 5};
-  m->blocks = (struct lls_group_list){.entries = m->entries, .n_entries = 2};
+  m->blocks =
+      (struct lls_block_lists){.n_groups = 2,
+                               .lists = {{.entries = m->entries, .n_entries = 1},
+                                         {.entries = m->entries + 1, .n_entries = 1}}};
   lls_wire_pack_request(&w, live, &p);
   assert_false(p.failed);
   return p;
@@ -88,8 +91,9 @@ static void test_request(void **state)
   assert_string_equal(got->label, "label");
   assert_string_equal(got->view.tenant_name, "tenant");
   assert_memory_equal(got->text, "five", 4);
-  assert_int_equal(got->move.blocks.entries[0].block, 20);
-  assert_int_equal(got->move.blocks.entries[1].block, 21);
+  assert_int_equal(got->move.blocks.n_groups, 2);
+  assert_int_equal(got->move.blocks.lists[0].entries[0].block, 20);
+  assert_int_equal(got->move.blocks.lists[1].entries[0].block, 21);
   assert_true(lls_wire_update_request(&w, &again, live));
   lls_live_free(got);
   lls_live_free(live);

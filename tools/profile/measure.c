@@ -22,7 +22,7 @@ int lls_bench_engine_init(struct lls_bench_engine *b, struct lls_engine *engine,
   *b = (struct lls_bench_engine){.engine = engine, .max_sequences = caps->max_sequences};
   b->sequences = calloc(caps->max_sequences, sizeof *b->sequences);
   b->tables = calloc(caps->max_sequences, sizeof *b->tables);
-  b->lists = calloc(caps->max_sequences, sizeof *b->lists);
+  b->lists = calloc((size_t)caps->n_groups * caps->max_sequences, sizeof *b->lists);
   b->entries = calloc(pool->device_units, sizeof *b->entries);
   b->tokens = calloc(caps->max_step_tokens, sizeof *b->tokens);
   if (b->sequences == NULL || b->tables == NULL || b->lists == NULL ||
@@ -46,30 +46,34 @@ void lls_bench_engine_free(struct lls_bench_engine *b)
   *b = (struct lls_bench_engine){0};
 }
 
-/* A list of whole blocks from block `first` of the pool on. */
-static uint32_t lay_list(const struct lls_bench_engine *b, struct lls_block_entry *list,
-                         uint32_t tokens, uint32_t first)
+/* Lists of n whole blocks for each group, from block `first` of the pool on: there a
+ * block of each group follows the other. */
+static void lay_lists(const struct lls_bench_engine *b, struct lls_group_list *lists,
+                      struct lls_block_entry *entries, uint32_t n, uint32_t first)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(b->engine);
-  uint32_t units = lls_form_units(pool, LLS_FORM_KV), n = 0;
-  for (uint32_t at = 0; at < tokens; at += pool->block_tokens, n++)
-    list[n] = (struct lls_block_entry){.block = (first + n) * units,
-                                       .first_token = at,
-                                       .count = (uint16_t)pool->block_tokens};
-  return n;
+  uint32_t all = lls_all_units(pool), before = 0;
+  for (uint32_t group = 0; group < lls_pool_groups(pool); group++) {
+    lists[group] = (struct lls_group_list){.entries = entries, .n_entries = n};
+    for (uint32_t i = 0; i < n; i++)
+      *entries++ = (struct lls_block_entry){.block = (first + i) * all + before,
+                                            .first_token = i * pool->block_tokens,
+                                            .count = (uint16_t)pool->block_tokens};
+    before += lls_group_units(pool, group, LLS_FORM_KV);
+  }
 }
 
 static void lay_out(struct lls_bench_engine *b, const struct lls_shape *shape)
 {
   static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
-  uint32_t block = 0, row = 0;
+  uint32_t block = 0, row = 0, n_groups = lls_engine_caps(b->engine)->n_groups;
+  uint32_t block_tokens = lls_engine_pool_shape(b->engine)->block_tokens;
   for (uint32_t i = 0; i < shape->n; i++) {
     const struct lls_shape_part *part = &shape->parts[i];
-    uint32_t tokens = part->context + part->tokens;
-    struct lls_block_entry *list = b->entries + block;
-    uint32_t n = lay_list(b, list, tokens, block);
-    b->lists[i] = (struct lls_group_list){.entries = list, .n_entries = n};
-    b->tables[i] = (struct lls_block_table){.n_groups = 1, .lists = &b->lists[i]};
+    uint32_t n = (part->context + part->tokens + block_tokens - 1) / block_tokens;
+    struct lls_group_list *lists = &b->lists[(size_t)i * n_groups];
+    lay_lists(b, lists, b->entries + (size_t)block * n_groups, n, block);
+    b->tables[i] = (struct lls_block_table){.n_groups = n_groups, .lists = lists};
     b->sequences[i] = (struct lls_engine_sequence){
         .tokens = b->tokens + row,
         .n_tokens = part->tokens,

@@ -10,7 +10,7 @@ struct lls_bench_engine {
   struct lls_engine *engine;
   struct lls_engine_sequence *sequences; /* (max_sequences) */
   struct lls_block_table *tables;        /* (max_sequences) */
-  struct lls_group_list *lists;          /* (max_sequences) */
+  struct lls_group_list *lists;          /* (max_sequences, groups) */
   struct lls_block_entry *entries;       /* (device_units) */
   int32_t *tokens;                       /* (max_tokens) */
   uint32_t max_sequences;

@@ -29,7 +29,7 @@ int lls_warm_up(struct lls_engine *e, struct lls_error *err)
 {
   const struct lls_engine_caps *caps = lls_engine_caps(e);
   const struct lls_pool_shape *pool = lls_engine_pool_shape(e);
-  uint32_t blocks = pool->device_units / 2;
+  uint32_t blocks = pool->device_units / lls_all_units(pool);
   uint32_t room = lls_least_u32(caps->max_context, blocks * pool->block_tokens);
   uint32_t rows = lls_least_u32(caps->max_step_tokens, room);
   uint32_t sequences =
