@@ -368,16 +368,29 @@ static bool is_from_curl(const struct lls_http_exchange *exchange, const char *t
   return no_page && is_type(type, "application/x-www-form-urlencoded");
 }
 
+bool lls_access_upload(const struct lls_http_exchange *exchange,
+                       struct lls_api_error *error)
+{
+  if (lls_http_request_coding(&exchange->request) == LLS_CODING_NONE)
+    return true;
+  lls_api_fail(error, 415, "unsupported_encoding", NULL,
+               "the body's content-encoding is '%.40s': send a file as it is",
+               header(exchange, "content-encoding"));
+  return false;
+}
+
 bool lls_access_body(const struct lls_http_exchange *exchange,
                      struct lls_api_error *error)
 {
   const char *type = header(exchange, "content-type");
-  const char *coding = header(exchange, "content-encoding");
   if (!exchange->request.has_body || exchange->request.sink.write != NULL)
     return true;
-  if (coding != NULL && strcasecmp(coding, "identity") != 0)
-    lls_api_fail(error, 415, "unsupported_encoding", NULL,
-                 "the body's content-encoding is '%.40s': send it as it is", coding);
+  if (lls_http_request_coding(&exchange->request) == LLS_CODING_UNKNOWN)
+    lls_api_fail(
+        error, 415, "unsupported_encoding", NULL,
+        "the body's content-encoding is '%.40s': send it as it is, or in one of: "
+        "%s",
+        header(exchange, "content-encoding"), lls_content_codings);
   else if (type != NULL && !is_type(type, "application/json") &&
            !is_from_curl(exchange, type))
     lls_api_fail(error, 415, "unsupported_media_type", NULL,

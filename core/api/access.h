@@ -19,7 +19,8 @@
  *            [server] admin_socket is an admin without a key. /metrics, which names
  *            tenants, is open to every client if no keys are set, else to this machine
  *            and to clients with a key for it. The health endpoints are open to all.
- *   type     a body must be JSON, and its Content-Type must say so.
+ *   type     a body must be JSON, and its Content-Type must say so; it may be compressed
+ *            (content_coding.h), but for uploads.
  *
  * A client that connects through a proxy on this machine counts as a remote client.
  */
@@ -36,6 +37,8 @@ bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exch
                        struct lls_api_error *error);
 bool lls_access_body(const struct lls_http_exchange *exchange,
                      struct lls_api_error *error);
+bool lls_access_upload(const struct lls_http_exchange *exchange,
+                       struct lls_api_error *error);
 
 /* Returns true for an OPTIONS request to an existing path; `allow` lists the path's
  * methods. */

@@ -80,7 +80,8 @@ static bool on_head(void *owner)
 static void count_held(struct lls_http_connection *connection)
 {
   const struct lls_http_request *request = &connection->exchange.request;
-  size_t held = request->head.length + request->body.length + connection->ahead.length;
+  size_t held = request->head.length + request->body.length + connection->ahead.length +
+                (request->decoder != NULL ? LLS_CONTENT_DECODER_BYTES : 0);
   LLS_CHECK(connection->server->held >= connection->held);
   connection->server->held += held - connection->held;
   connection->held = held;

@@ -76,6 +76,24 @@ static char *take_authority(struct lls_http_request *request, char *target)
   return name + length;
 }
 
+unsigned lls_http_request_count(const struct lls_http_request *request, const char *name)
+{
+  unsigned n = 0;
+  for (uint32_t i = 0; i < request->n_headers; i++)
+    n += strcasecmp(request->head.data + request->headers[i].name, name) == 0;
+  return n;
+}
+
+enum lls_content_coding lls_http_request_coding(const struct lls_http_request *request)
+{
+  static const char name[] = "content-encoding";
+  const char *value = lls_http_request_header(request, name);
+  if (value == NULL)
+    return LLS_CODING_NONE;
+  return lls_http_request_count(request, name) > 1 ? LLS_CODING_UNKNOWN
+                                                   : lls_content_coding_named(value);
+}
+
 const char *lls_http_request_host(const struct lls_http_request *request)
 {
   return request->authority != NULL ? request->authority
@@ -104,6 +122,9 @@ void lls_http_request_clear(struct lls_http_request *request)
     request->sink.close(request->sink.owner);
   request->sink = (struct lls_http_sink){0};
   request->sunk_bytes = 0;
+  lls_content_decoder_free(request->decoder);
+  request->decoder = NULL;
+  request->coded_bytes = 0;
   lls_text_free(&request->head);
   lls_text_free(&request->body);
   request->method = request->query = request->tail = NULL;

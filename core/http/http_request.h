@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/base/text.h"
+#include "core/http/content_coding.h"
 
 #define LLS_HTTP_MAX_HEADERS 100
 
@@ -42,6 +43,9 @@ struct lls_http_request {
   struct lls_text head, body;
   struct lls_http_sink sink; /* write == NULL: the body is kept */
   uint64_t sunk_bytes;       /* bytes that the sink received */
+  struct lls_content_decoder
+      *decoder;         /* of a body with a content coding; NULL: it has none */
+  uint64_t coded_bytes; /* bytes that the decoder received */
   struct lls_http_header headers[LLS_HTTP_MAX_HEADERS]; /* (n_headers) */
   uint32_t n_headers;
 };
@@ -49,6 +53,12 @@ struct lls_http_request {
 /* Returns the value of the first header with this name (any case), or NULL. */
 const char *lls_http_request_header(const struct lls_http_request *request,
                                     const char *name);
+
+/* Returns the number of headers with this name. */
+unsigned lls_http_request_count(const struct lls_http_request *request, const char *name);
+
+/* Returns the content coding of the body; several in a row are unknown. */
+enum lls_content_coding lls_http_request_coding(const struct lls_http_request *request);
 
 /* Returns the "NAME" or "NAME:PORT" that the request is for: from the target, else from
  * the Host header (RFC 9112, 3.2.2); or NULL. */

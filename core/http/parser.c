@@ -138,21 +138,13 @@ static int on_header_value_complete(llhttp_t *llhttp)
   return 0;
 }
 
-static unsigned count_headers(const struct lls_http_request *request, const char *name)
-{
-  unsigned n = 0;
-  for (uint32_t i = 0; i < request->n_headers; i++)
-    n += strcasecmp(request->head.data + request->headers[i].name, name) == 0;
-  return n;
-}
-
 /* Refuses a request that a proxy could read differently than this server: it could
  * smuggle another request past the proxy. */
 static int check_ambiguous(struct lls_http_parser *parser)
 {
   const struct lls_http_request *request = parser->request;
   const char *coding = lls_http_request_header(request, "transfer-encoding");
-  unsigned hosts = count_headers(request, "host");
+  unsigned hosts = lls_http_request_count(request, "host");
   if (hosts > 1)
     return refuse(parser, 400, "the request has more than one Host header");
   if (!request->http10 && hosts == 0)
@@ -162,7 +154,7 @@ static int check_ambiguous(struct lls_http_parser *parser)
   if (request->http10)
     return refuse(parser, 400, "HTTP/1.0 has no Transfer-Encoding");
   if (strcasecmp(coding, "chunked") != 0 ||
-      count_headers(request, "transfer-encoding") > 1)
+      lls_http_request_count(request, "transfer-encoding") > 1)
     return refuse(parser, 501, "Transfer-Encoding must be 'chunked' and nothing else");
   return 0;
 }
@@ -171,6 +163,21 @@ static int check_ambiguous(struct lls_http_parser *parser)
 static uint64_t announced(const llhttp_t *llhttp)
 {
   return (llhttp->flags & F_CONTENT_LENGTH) != 0 ? llhttp->content_length : 0;
+}
+
+/* A body for a sink is passed on as it is, and so is one in a coding that is unknown
+ * here: the user of the parser refuses both. */
+static int begin_decoding(struct lls_http_parser *parser)
+{
+  struct lls_http_request *request = parser->request;
+  enum lls_content_coding coding = lls_http_request_coding(request);
+  bool known = coding == LLS_CODING_GZIP || coding == LLS_CODING_ZSTD;
+  if (!known || !request->has_body || request->sink.write != NULL)
+    return 0;
+  if (!may_hold(parser, LLS_CONTENT_DECODER_BYTES, LLS_CONTENT_DECODER_BYTES))
+    return refuse_crowded(parser);
+  request->decoder = lls_content_decoder_create(coding);
+  return request->decoder != NULL ? 0 : refuse(parser, 503, "out of memory");
 }
 
 /* Runs the checks that need only the head, so that no byte of a refused body is kept. */
@@ -197,7 +204,7 @@ static int check_head(struct lls_http_parser *parser)
   bool kept = request->sink.write == NULL && announced(llhttp) > 0;
   if (kept && !may_hold(parser, (size_t)announced(llhttp), announced(llhttp)))
     return refuse_crowded(parser);
-  return 0;
+  return begin_decoding(parser);
 }
 
 static int on_headers_complete(llhttp_t *llhttp)
@@ -213,6 +220,38 @@ static int on_headers_complete(llhttp_t *llhttp)
   request->keep_alive = llhttp_should_keep_alive(llhttp) != 0;
   llhttp->upgrade = 0; /* offers to switch to HTTP/2 or WebSocket are ignored */
   return 0;
+}
+
+/* Adds bytes to the body that is kept, within its bounds. */
+static int keep_body(void *owner, const char *at, size_t length)
+{
+  struct lls_http_parser *parser = owner;
+  struct lls_text *body = &parser->request->body;
+  if (body->length + length > parser->max_body_bytes)
+    return refuse_body(parser);
+  if (!may_hold(parser, length, body->length + length))
+    return refuse_crowded(parser);
+  lls_text_append(body, at, length);
+  return body->failed ? refuse(parser, 503, "out of memory") : 0;
+}
+
+static int decode_body(struct lls_http_parser *parser, const char *at, size_t length)
+{
+  struct lls_http_request *request = parser->request;
+  const char *why = NULL;
+  request->coded_bytes += length;
+  if (request->coded_bytes > parser->max_body_bytes)
+    return refuse_body(parser);
+  int rc =
+      lls_content_decoder_take(request->decoder, at, length, keep_body, parser, &why);
+  if (rc == 0 || parser->status != 0)
+    return rc;
+  if (rc != -EPROTO)
+    return refuse(parser, 503, "out of memory");
+  parser->status = 400;
+  snprintf(parser->reason, sizeof parser->reason,
+           "the body is not what its content-encoding says: %s", why);
+  return -1;
 }
 
 static int sink_body(struct lls_http_parser *parser, const char *at, size_t length)
@@ -231,14 +270,11 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t length)
   struct lls_text *body = &parser->request->body;
   if (parser->request->sink.write != NULL)
     return sink_body(parser, at, length);
-  if (body->length + length > parser->max_body_bytes)
-    return refuse_body(parser);
-  if (!may_hold(parser, length, body->length + length))
-    return refuse_crowded(parser);
+  if (parser->request->decoder != NULL)
+    return decode_body(parser, at, length);
   if (body->length == 0 && (llhttp->flags & F_CONTENT_LENGTH) != 0)
     lls_text_reserve(body, length + (size_t)llhttp->content_length);
-  lls_text_append(body, at, length);
-  return body->failed ? refuse(parser, 503, "out of memory") : 0;
+  return keep_body(parser, at, length);
 }
 
 static int on_chunk_header(llhttp_t *llhttp)
@@ -251,6 +287,9 @@ static int on_chunk_header(llhttp_t *llhttp)
 static int on_message_complete(llhttp_t *llhttp)
 {
   struct lls_http_parser *parser = llhttp->data;
+  const struct lls_content_decoder *decoder = parser->request->decoder;
+  if (decoder != NULL && !lls_content_decoder_is_complete(decoder))
+    return refuse(parser, 400, "the body ends before its content-encoding does");
   parser->complete = true;
   return HPE_PAUSED;
 }
@@ -306,7 +345,9 @@ static bool is_folded(struct lls_http_parser *parser, const char *data, size_t l
 static bool is_padded(const struct lls_http_parser *parser)
 {
   const struct lls_http_request *request = parser->request;
-  size_t body = request->body.length + (size_t)request->sunk_bytes;
+  size_t body = request->decoder != NULL
+                    ? (size_t)request->coded_bytes
+                    : request->body.length + (size_t)request->sunk_bytes;
   size_t told = request->head.length + body + parser->trailer_bytes;
   size_t frame = parser->max_header_bytes + (size_t)parser->n_chunks * CHUNK_FRAME_BYTES;
   return parser->wire_bytes > told + frame;

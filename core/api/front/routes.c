@@ -65,7 +65,7 @@ static bool admits(struct lls_api *api, struct lls_http_exchange *exchange,
     return false;
   if (exchange->route == NULL)
     return no_route(&exchange->request, allow, error);
-  if (!is_upload(exchange) && !lls_access_body(exchange, error))
+  if (!(is_upload(exchange) ? lls_access_upload : lls_access_body)(exchange, error))
     return false;
   return !is_counted(exchange) || lls_accounts_allow(api, exchange, error);
 }
