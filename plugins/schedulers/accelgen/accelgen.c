@@ -24,34 +24,19 @@ static void measure(struct accelgen *a)
                           host->engine->max_step_tokens);
 }
 
-/* Measures the units of a KV block: the need of a prompt of two blocks less that of one.
- */
-static void measure_block(struct accelgen *a, const struct lls_pol_step *s)
-{
-  const struct lls_step_view *v = s->view;
-  struct lls_need one = {.size = sizeof one}, two = one;
-  uint32_t b = s->cache->block_tokens;
-  if (v->n_waiting == 0)
-    return;
-  s->cache->need(s->cache->context, v->waiting[0], b, LLS_FORM_NONE, &one);
-  s->cache->need(s->cache->context, v->waiting[0], 2 * b, LLS_FORM_NONE, &two);
-  if (two.new_units > one.new_units)
-    a->block_units = two.new_units - one.new_units;
-}
-
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct accelgen *a = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
   measure(a);
-  measure_block(a, &s);
+  lls_pol_fit_look(&a->fit, view);
   accelgen_look(a, view);
   a->budget = accelgen_step_budget(a, view);
   a->budget_sum += a->budget;
   s.no_margin = true;
   s.watermark_units =
-      a->block_units; /* a prompt is admitted if one block is left free besides it */
+      a->fit.growth_units; /* a prompt is admitted if one block is left free besides it */
   s.tokens = a->budget;
   s.sequences = lls_pol_min((uint32_t)a->params.max_seqs, view->max_sequences);
   if (a->params.victims == ACCELGEN_LITERAL) {
@@ -300,7 +285,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct accelgen *a = LLS_POL_SCHEDULER_NEW(struct accelgen, host, parameters, params);
   if (a == NULL)
     return -ENOMEM;
-  a->block_units = 2;
+  lls_pol_fit_init(&a->fit, host->engine);
   a->params.chunk &= host->engine->chunked_prefill;
   if (accelgen_pace_init(&a->pace, &a->params) < 0 ||
       lls_pol_margin_init(&a->margin, host->engine->max_sequences) < 0 ||

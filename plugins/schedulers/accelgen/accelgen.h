@@ -15,6 +15,7 @@
 #define ACCELGEN_H
 
 #include <llmserve/policy/ends.h>
+#include <llmserve/policy/fit.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/margin.h>
 #include <llmserve/policy/room.h>
@@ -212,7 +213,7 @@ struct accelgen {
   uint32_t urgent;          /* number of urgent requests in the queue */
   uint32_t budget;          /* S_b */
   struct lls_pol_room room; /* within_ns LLS_NEVER: no time limit */
-  uint32_t block_units;     /* units of a KV block */
+  struct lls_pol_fit fit;   /* tokens in units */
 
   uint64_t plans, budget_sum;
 };
@@ -258,8 +259,5 @@ void accelgen_fill(struct accelgen *, struct lls_pol_step *);
 struct accelgen_option accelgen_option(const struct accelgen *,
                                        const struct lls_pol_step *,
                                        const struct accelgen_candidate *);
-/* KV tokens for which `units` have room, in whole blocks. */
-uint32_t accelgen_room(const struct accelgen *, const struct lls_pol_step *,
-                       uint32_t units);
 
 #endif

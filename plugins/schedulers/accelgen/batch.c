@@ -73,7 +73,7 @@ uint32_t accelgen_uncut(const struct accelgen *a, const struct lls_pol_step *s,
 bool accelgen_hopeless(struct accelgen *a, struct lls_pol_step *s,
                        struct accelgen_candidate *c)
 {
-  uint32_t most = accelgen_room(a, s, s->total_units - s->watermark_units);
+  uint32_t most = lls_pol_fit_tokens(&a->fit, s->total_units - s->watermark_units);
   if (c->started || c->tokens <= most || !lls_pol_step_never_fits(s, c->request))
     return false;
   c->done = true;
@@ -128,7 +128,7 @@ static void set_order(struct accelgen *a, struct lls_pol_step *s, bool sorted)
 void accelgen_grow(struct accelgen *a, struct lls_pol_step *s)
 {
   uint32_t n = a->n_decodes, most = lls_pol_min(s->tokens, s->sequences);
-  uint64_t growth = (uint64_t)n * a->block_units;
+  uint64_t growth = (uint64_t)n * a->fit.growth_units;
   set_order(a, s, n > most || growth > lls_pol_step_free_units(s));
   for (uint32_t i = 0; i < n && i < most && i < s->tail; i++) {
     lls_pol_step_decode(s, i);
@@ -150,7 +150,7 @@ static uint32_t urgent_tokens(const struct accelgen *a, const struct lls_pol_ste
                               const struct accelgen_candidate *c)
 {
   struct accelgen_option o = accelgen_option(a, s, c);
-  uint32_t room = accelgen_room(a, s, lls_pol_step_free_units(s));
+  uint32_t room = lls_pol_fit_tokens(&a->fit, lls_pol_step_free_units(s));
   if (room < o.before)
     return 0;
   if (c->decode)
@@ -174,7 +174,7 @@ void accelgen_admit_urgent(struct accelgen *a, struct lls_pol_step *s)
   lls_pol_heap_build(&a->heap);
   while (a->heap.n > 0 && s->tokens > 0 && s->sequences > 0) {
     struct accelgen_candidate *c = lls_pol_heap_pop(&a->heap).item;
-    bool full = lls_pol_step_free_units(s) < a->block_units;
+    bool full = lls_pol_step_free_units(s) < a->fit.growth_units;
     if (full && held == 0)
       return;
     LLS_POL_CHECK(held >= c->started);

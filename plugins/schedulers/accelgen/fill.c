@@ -5,12 +5,6 @@
  */
 #include "accelgen.h"
 
-uint32_t accelgen_room(const struct accelgen *a, const struct lls_pol_step *s,
-                       uint32_t units)
-{
-  return units / a->block_units * s->cache->block_tokens;
-}
-
 /* ---- demands ----------------------------------------------------------------------- */
 
 /* Sets the tokens of blocks to restore from the host, and the free slots of the last one.
@@ -25,7 +19,7 @@ static void held(const struct accelgen *a, const struct lls_pol_step *s,
   if (r->state != LLS_PREEMPTED)
     return;
   s->cache->need(s->cache->context, r, 1, LLS_FORM_NONE, &need);
-  o->before = accelgen_room(a, s, need.restore_units + a->block_units - 1);
+  o->before = lls_pol_fit_tokens(&a->fit, need.restore_units + a->fit.growth_units - 1);
 }
 
 /*
@@ -167,7 +161,7 @@ static void take_similar(struct accelgen *a, struct lls_pol_step *s, bool late,
  * requests, since they keep their memory until they end. */
 static void select_from_pool(struct accelgen *a, struct lls_pol_step *s, uint32_t memory)
 {
-  uint32_t total = accelgen_room(a, s, s->total_units);
+  uint32_t total = lls_pol_fit_tokens(&a->fit, s->total_units);
   struct accelgen_pool pool = {
       .options = a->options,
       .tokens = s->tokens,
@@ -223,12 +217,12 @@ static void take_in_order(struct accelgen *a, struct lls_pol_step *s, uint32_t m
 
 void accelgen_fill(struct accelgen *a, struct lls_pol_step *s)
 {
-  uint64_t kept = (uint64_t)a->params.kvc_headroom * a->block_units * a->n_decodes;
+  uint64_t kept = (uint64_t)a->params.kvc_headroom * a->fit.growth_units * a->n_decodes;
   uint32_t free_units = lls_pol_step_free_units(s);
   if (s->tokens == 0 || s->sequences == 0 || a->n_all == a->n_decodes ||
       free_units < kept)
     return;
-  uint32_t memory = accelgen_room(a, s, free_units - (uint32_t)kept);
+  uint32_t memory = lls_pol_fit_tokens(&a->fit, free_units - (uint32_t)kept);
   if (a->params.batch)
     select_from_pool(a, s, memory);
   else

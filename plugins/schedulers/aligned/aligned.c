@@ -270,6 +270,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   uint32_t longest = (uint32_t)a->params.len_max, width = (uint32_t)a->params.leaf_width;
   *self = a;
   a->window_tokens = host->engine->groups[0]->window;
+  lls_pol_fit_init(&a->fit, host->engine);
   if (!tree_fits(longest, width))
     return host->fail(host->context, -EINVAL,
                       "len_max = %u is no power of four times leaf_width = %u: set it to "

@@ -22,6 +22,7 @@
 #ifndef ALIGNED_H
 #define ALIGNED_H
 
+#include <llmserve/policy/fit.h>
 #include <llmserve/policy/prefiller.h>
 #include <llmserve/policy/scheduler.h>
 #include "search.h"
@@ -85,6 +86,7 @@ struct aligned {
   /* prefilled, and partly prefilled, requests on this instance, without offered ones */
   uint32_t n_prefilled, n_partial;
   uint32_t block_tokens, window_tokens;
+  struct lls_pol_fit fit; /* tokens in units */
   uint64_t plans;
 
   /* the newest batch */
@@ -124,9 +126,6 @@ static inline uint32_t length_of(const struct aligned *a, uint32_t slot)
   return a->members[slot].request->cached_tokens;
 }
 
-/* A block of tokens, in KV form, takes a unit for K and one for V (cache.h). */
-#define BLOCK_UNITS 2
-
 /* Blocks a sequence of `tokens` holds: with a window in every layer, only the window's.
  */
 static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
@@ -134,6 +133,13 @@ static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
   if (a->window_tokens > 0)
     tokens = lls_pol_min(tokens, a->window_tokens + a->block_tokens);
   return (tokens + a->block_tokens - 1) / a->block_tokens;
+}
+
+/* Units that a sequence of `tokens` holds. */
+static inline int64_t units_of(const struct aligned *a, uint32_t tokens)
+{
+  return a->window_tokens > 0 ? (int64_t)a->fit.growth_units * blocks_of(a, tokens)
+                              : (int64_t)lls_pol_fit_units(&a->fit, tokens);
 }
 
 /* True if the request is on the device and this plan does not take it off. The state

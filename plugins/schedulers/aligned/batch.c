@@ -27,7 +27,7 @@ int64_t batch_room(const struct aligned *a, const struct lls_pol_step *s)
   if (a->params.fill_frac >= 1)
     return INT64_MAX;
   return (int64_t)(a->params.fill_frac * s->total_units) -
-         BLOCK_UNITS * (int64_t)batch_blocks(a);
+         a->fit.growth_units * (int64_t)batch_blocks(a);
 }
 
 /* True if the running batch is smaller than `times` the size that saturates the device
@@ -35,7 +35,7 @@ int64_t batch_room(const struct aligned *a, const struct lls_pol_step *s)
  * not in requests. */
 bool batch_is_low(const struct aligned *a, const struct lls_pol_step *s, double times)
 {
-  double most = a->params.bmax_frac * s->total_units / BLOCK_UNITS;
+  double most = a->params.bmax_frac * s->total_units / a->fit.growth_units;
   if (a->params.switch_frac <= 0)
     return a->n_running < times * (double)a->params.switch_below;
   if ((double)a->peak_blocks > most)
@@ -116,7 +116,7 @@ static bool reject_oversize(struct aligned *a, struct lls_pol_step *s,
 {
   const struct member *m = &a->members[b->slots[0]];
   if (b->found != SEARCH_OVERSIZE || m->offered ||
-      BLOCK_UNITS * (b->blocks + 1) <= s->total_units)
+      a->fit.growth_units * (b->blocks + 1) <= s->total_units)
     return false;
   members_reject(a, s, b->slots[0]);
   return true;
@@ -180,7 +180,7 @@ static void begin_with_shortest(struct aligned *a, struct search_batch *b, uint6
 static bool search(struct aligned *a, struct lls_pol_step *s, struct search_batch *b)
 {
   const struct aligned_params *p = &a->params;
-  uint64_t bmax = (uint64_t)(p->bmax_frac * s->total_units / BLOCK_UNITS);
+  uint64_t bmax = (uint64_t)(p->bmax_frac * s->total_units / a->fit.growth_units);
   uint64_t most = class_blocks(a, bmax);
   const struct search_limits limits = {
       .bmax = most,
@@ -323,12 +323,12 @@ static bool may_fill(struct aligned *a, int64_t room, int64_t now_ns)
     return a->tag > 0;
   a->closed =
       a->closed || search_starves(&a->tree, starving_after(a, a->class_blocks), now_ns);
-  return !a->joined || BLOCK_UNITS * (int64_t)a->tree.nodes[0].blocks <= room;
+  return !a->joined || a->fit.growth_units * (int64_t)a->tree.nodes[0].blocks <= room;
 }
 
 static int64_t join_units(const struct aligned *a, uint32_t slot)
 {
-  return BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, slot) + 1);
+  return units_of(a, length_of(a, slot) + 1);
 }
 
 /* Section 3.5, dynamic scheduling: adds as many requests as there are seats and memory

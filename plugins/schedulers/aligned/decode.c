@@ -11,8 +11,9 @@ uint32_t decode_headroom(const struct aligned *a, const struct lls_pol_step *s,
                          uint32_t n)
 {
   uint64_t tokens = (uint64_t)n * (uint64_t)a->params.headroom_iters;
-  uint64_t units = s->watermark_units +
-                   BLOCK_UNITS * ((tokens + a->block_tokens - 1) / a->block_tokens);
+  uint64_t units =
+      s->watermark_units +
+      a->fit.growth_units * ((tokens + a->block_tokens - 1) / a->block_tokens);
   return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
 }
 
@@ -121,7 +122,7 @@ uint32_t decode_need(const struct aligned *a)
 static uint32_t leave_early(struct aligned *a, struct lls_pol_step *s)
 {
   uint64_t tokens = (uint64_t)a->n_running * (uint64_t)a->params.headroom_iters / 2;
-  uint64_t need = BLOCK_UNITS * (decode_need(a) + tokens / a->block_tokens);
+  uint64_t need = a->fit.growth_units * (decode_need(a) + tokens / a->block_tokens);
   uint32_t left = 0;
   while (a->n_running > 1 && need > lls_pol_step_free_units(s) + a->leaving_units) {
     uint32_t slot = a->running[decode_choose_victim(a)];
@@ -140,7 +141,7 @@ static uint32_t leave_early(struct aligned *a, struct lls_pol_step *s)
 /* Steps 2 and 3: frees memory; returns how many running requests were preempted. */
 static uint32_t make_room(struct aligned *a, struct lls_pol_step *s)
 {
-  uint32_t need = BLOCK_UNITS * decode_need(a), left = 0;
+  uint32_t need = a->fit.growth_units * decode_need(a), left = 0;
   uint32_t free_units = lls_pol_step_free_units(s);
   while (need > free_units) {
     if (!take_off_another(a, s, a->n_running < 2)) {
@@ -148,7 +149,7 @@ static uint32_t make_room(struct aligned *a, struct lls_pol_step *s)
         break;
       enum place place = is_switching(a) ? POOL : SPARE;
       uint32_t slot = a->running[decode_choose_victim(a)];
-      need -= at_block_end(a, slot) ? BLOCK_UNITS : 0;
+      need -= at_block_end(a, slot) ? a->fit.growth_units : 0;
       if (!take_off(a, s, slot, place))
         break;
       lls_pol_scheduler_count(&a->base, "evicted", 1);
@@ -240,7 +241,7 @@ static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct doo
                      uint32_t slot)
 {
   bool here = is_resident(a, slot);
-  uint32_t units = BLOCK_UNITS;
+  uint32_t units = a->fit.growth_units;
   if (!here)
     units = decode_units(a, s, a->members[slot].request);
   else if (!at_block_end(a, slot))
@@ -248,7 +249,7 @@ static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct doo
   bool room =
       a->n_running == 0 ||
       (d->free_units >= (uint64_t)units + decode_headroom(a, s, a->n_running + 1) &&
-       BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, slot)) <= batch_room(a, s));
+       units_of(a, length_of(a, slot)) <= batch_room(a, s));
   d->shut |= !room && here;
   return room;
 }

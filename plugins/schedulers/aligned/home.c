@@ -31,7 +31,7 @@ bool home_send(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
     return false;
   lls_plan_migrate(s->plan, r, to);
   m->named = a->plans;
-  a->leaving_units += BLOCK_UNITS * (uint64_t)blocks_of(a, r->cached_tokens);
+  a->leaving_units += units_of(a, r->cached_tokens);
   a->n_leaving++;
   lls_pol_scheduler_count(&a->base, "sent_home", 1);
   members_set(a, slot, QUEUE, s->view->now_ns);

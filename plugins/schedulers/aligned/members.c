@@ -293,6 +293,7 @@ void members_on_step(struct aligned *a, const struct lls_step_report *report)
 void members_begin(struct aligned *a, const struct lls_step_view *view)
 {
   a->block_tokens = view->cache->block_tokens;
+  lls_pol_fit_look(&a->fit, view);
   look_at_fresh(a, view->now_ns);
   if (view->n_offered > 0 || a->n_offers > 0)
     see_offers(a, view);

@@ -65,7 +65,7 @@ static void hint(struct aligned *a, struct moves *m)
 static void stock(struct aligned *a, struct moves *m)
 {
   struct search_batch b = {0};
-  double blocks = a->params.crb_frac * m->s->total_units / BLOCK_UNITS;
+  double blocks = a->params.crb_frac * m->s->total_units / a->fit.growth_units;
   batch_candidates(a, (uint64_t)blocks, &b);
   for (uint32_t i = 0; i < b.n; i++) {
     struct member *who = &a->members[b.slots[i]];
@@ -112,7 +112,7 @@ static void relieve(struct aligned *a, struct moves *m)
   int64_t held = 0, most = (int64_t)(a->params.offers_frac * m->s->total_units);
   for (uint32_t i = 0; i < view->n_offered; i++)
     if (view->offered[i]->residency != LLS_RESIDENT_HOST)
-      held += BLOCK_UNITS * (int64_t)blocks_of(a, view->offered[i]->cached_tokens);
+      held += units_of(a, view->offered[i]->cached_tokens);
   for (uint32_t i = 0; i < view->n_offered && held > most; i++) {
     const struct lls_request *r = view->offered[i];
     const struct member *who = member_of(a, r);
@@ -121,7 +121,7 @@ static void relieve(struct aligned *a, struct moves *m)
       continue;
     if (a->remote) {
       lls_plan_add(m->s->plan, LLS_PLAN_OFFLOAD, r);
-      held -= BLOCK_UNITS * (int64_t)blocks_of(a, r->cached_tokens);
+      held -= units_of(a, r->cached_tokens);
       continue;
     }
     int64_t units = decode_units(a, m->s, r);
@@ -143,7 +143,7 @@ static int64_t leaving_units(const struct aligned *a, const struct lls_step_view
   for (uint32_t i = 0; i < view->n_moving; i++) {
     const struct lls_request *r = view->moving[i];
     if (a->members[r->slot].leaves)
-      units += BLOCK_UNITS * (int64_t)blocks_of(a, r->cached_tokens);
+      units += units_of(a, r->cached_tokens);
   }
   return units;
 }
@@ -156,7 +156,7 @@ static int64_t prompt_units(const struct aligned *a, const struct lls_step_view 
   uint32_t tokens = lls_request_pending(view->waiting[0]);
   if (view->n_waiting > 1 && tokens < a->params.prefill_tokens)
     tokens = (uint32_t)a->params.prefill_tokens;
-  return BLOCK_UNITS * (int64_t)blocks_of(a, tokens);
+  return units_of(a, tokens);
 }
 
 /* Offloads requests of a place, the newest first, until `wanted` units are free. */
@@ -167,7 +167,7 @@ static void offload(struct aligned *a, struct moves *m, enum place place, int64_
   for (uint32_t i = view->n_running; i-- > 0 && m->free_units < wanted;) {
     const struct lls_request *r = view->running[i];
     struct member *who = member_of(a, r);
-    int64_t units = BLOCK_UNITS * (int64_t)blocks_of(a, r->cached_tokens);
+    int64_t units = units_of(a, r->cached_tokens);
     if (who->place != place || !is_resident(a, r->slot))
       continue;
     if (a->remote && home_send(a, m->s, r->slot)) {

@@ -196,6 +196,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   if (a == NULL)
     return -ENOMEM;
   size_t n = (size_t)host->engine->max_requests + 1;
+  lls_pol_fit_init(&a->fit, host->engine);
   a->restore_ns = -1;
   a->candidates = calloc(n, sizeof *a->candidates);
   a->taken = calloc(n, sizeof *a->taken);

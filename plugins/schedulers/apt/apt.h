@@ -3,7 +3,7 @@
  * Apt-Serve's scheduler, shared by its files: the data a plan is made from, and the steps
  * of making it.
  *
- * Sizes are units (half blocks of the paper): n tokens take m = 2 ceil(n / block_tokens)
+ * Sizes are units (half blocks of the paper): n tokens take m = lls_pol_fit_units(n)
  * units as K and V, eta * m as hidden vectors. Times in formulas are seconds, as in the
  * paper. A plan allocates nothing: every array has engine->max_requests entries.
  *
@@ -14,6 +14,7 @@
 #define APT_H
 
 #include <llmserve/policy/ends.h>
+#include <llmserve/policy/fit.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
@@ -91,7 +92,8 @@ struct greedy_solution {
 struct apt {
   struct lls_pol_scheduler base;
   struct apt_params params;
-  double restore_ns; /* per token, measured at calibrate; negative: not measured */
+  struct lls_pol_fit fit; /* tokens in units */
+  double restore_ns;      /* per token, measured at calibrate; negative: not measured */
   struct lls_pol_dropped dropped;
   struct lls_pol_urgent urgent;     /* requests without a token, by TTFT limit */
   struct lls_pol_heap heap;         /* increments, or running requests */

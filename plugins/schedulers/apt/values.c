@@ -17,7 +17,7 @@ static double seconds(int64_t ns)
 
 uint32_t apt_units(const struct apt *a, uint32_t tokens, uint32_t form)
 {
-  uint32_t m = 2 * ((tokens + a->block_tokens - 1) / a->block_tokens);
+  uint32_t m = lls_pol_fit_units(&a->fit, tokens);
   if (form != LLS_FORM_HIDDEN)
     return m;
   return (uint32_t)ceil(a->eta * m - 1e-9);
@@ -87,13 +87,15 @@ static double value(const struct apt *a, const struct lls_request *r, uint32_t h
 }
 
 /* Returns rho, the time that a unit of hidden form adds to a step, scaled: m units are
- * m * block_tokens / 2 tokens. If hidden form pays for all requests, it is 0. */
+ * m * block_tokens / fit.growth_units tokens. If hidden form pays for all requests, it is
+ * 0. */
 static double price_of_hidden(struct apt *a, const struct lls_form_info *hidden,
                               uint32_t total_units)
 {
   const struct apt_params *p = &a->params;
   double ns = a->restore_ns >= 0 ? a->restore_ns : (double)hidden->restore_ns;
-  double rho = ns > 0 ? p->rho_scale * ns * 1e-9 * a->block_tokens / 2 : 0;
+  double rho =
+      ns > 0 ? p->rho_scale * ns * 1e-9 * a->block_tokens / a->fit.growth_units : 0;
   if (isnan(p->rho))
     a->hidden_pays = ns >= 0 && apt_hidden_pays(a, ns, total_units);
   else
@@ -158,6 +160,7 @@ void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_
   struct census census = {.least = INFINITY};
   a->now_ns = v->now_ns;
   a->block_tokens = v->cache->block_tokens;
+  lls_pol_fit_look(&a->fit, v);
   double rho = look_at_forms(a, v->cache, total_units);
   struct candidate *at = a->candidates;
   a->n_stalled = 0;

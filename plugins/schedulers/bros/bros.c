@@ -28,6 +28,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct bros *b = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, b->params.watermark);
+  lls_pol_fit_look(&b->fit, view);
   bros_look(b, view);
   if (b->realtime.n + b->best_effort.n > 0) {
     if (b->cost.c0 == 0)
@@ -231,6 +232,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
     destroy(b);
     return -ENOMEM;
   }
+  lls_pol_fit_init(&b->fit, host->engine);
   b->b_curr = (uint32_t)b->params.b_base;
   b->t_avg = b->predicted = -1;
   *self = b;

@@ -15,6 +15,7 @@
 #define BROS_H
 
 #include <llmserve/policy/ends.h>
+#include <llmserve/policy/fit.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
@@ -85,6 +86,7 @@ struct bros {
   struct lls_pol_scheduler base;
   struct bros_params params;
   struct bros_cost cost;
+  struct lls_pol_fit fit;   /* tokens in units */
   uint64_t steps, next_fit; /* steps so far; the cost is fitted again at */
   uint32_t *contexts;       /* (max_sequences) for shapes passed to the cost service */
   struct lls_chunk_shape *chunks; /* (max_sequences) */

@@ -129,12 +129,13 @@ void bros_fit(struct bros *b, const struct lls_cost *cost)
                     : b->steps + (b->steps < MOST_STEPS ? b->steps : MOST_STEPS);
 }
 
-/* Fits c0 and c1 to the times of copying 1 and 64 blocks; a block is two units. */
+/* Fits c0 and c1 to the times of copying 1 and 64 blocks. */
 void bros_fit_swap(struct bros *b, const struct lls_cache_service *cache)
 {
   enum { BLOCKS = 64 };
-  int64_t one = cache->transfer_ns(cache->context, 2, LLS_LINK_HOST);
-  int64_t many = cache->transfer_ns(cache->context, 2 * BLOCKS, LLS_LINK_HOST);
+  uint32_t units = b->fit.growth_units;
+  int64_t one = cache->transfer_ns(cache->context, units, LLS_LINK_HOST);
+  int64_t many = cache->transfer_ns(cache->context, units * BLOCKS, LLS_LINK_HOST);
   if (one < 0 || many < one)
     return;
   double block = (double)(many - one) / (BLOCKS - 1);

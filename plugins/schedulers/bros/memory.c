@@ -18,8 +18,6 @@
 
 #include <llmserve/policy/check.h>
 
-enum { BLOCK_UNITS = 2 }; /* units of a block: one for K, one for V */
-
 static bool has_memory(const struct bros_candidate *c)
 {
   return !c->gone && bros_is_there(c);
@@ -110,7 +108,7 @@ static bool leaves_room_for_displaced(const struct bros *b, const struct lls_pol
                                       const struct bros_candidate *c)
 {
   return bros_is_realtime(c->request) || bros_is_there(c) || c->missing > 0 ||
-         lls_pol_step_free_units(s) / BLOCK_UNITS >= b->be_missing;
+         lls_pol_step_free_units(s) / b->fit.growth_units >= b->be_missing;
 }
 
 /* True if enough memory stays free after this request. A new request leaves the
@@ -136,8 +134,7 @@ bool bros_host_has_room(const struct bros *b, const struct lls_pol_step *s,
       s->cache->capacity(s->cache->context, LLS_TIER_HOST, &host) < 0 ||
       host.total_units == 0 || host.free_units == host.total_units)
     return true;
-  return (uint64_t)host.free_units / BLOCK_UNITS * s->cache->block_tokens >=
-         b->be_tokens + c->tokens;
+  return lls_pol_fit_tokens(&b->fit, host.free_units) >= b->be_tokens + c->tokens;
 }
 
 int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c,

@@ -8,6 +8,7 @@
  */
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/ends.h>
+#include <llmserve/policy/fit.h>
 #include <llmserve/policy/priority.h>
 #include "../../common/eviction.h"
 
@@ -30,6 +31,7 @@ struct mlfq {
   struct lls_pol_scheduler base;
   struct params params;
   struct lls_pol_priority priority;
+  struct lls_pol_fit fit; /* tokens in units */
   struct lls_pol_dropped dropped;
   int64_t front, back; /* the next places at the front and the back */
   int64_t steps;
@@ -42,7 +44,6 @@ struct mlfq {
  * last. */
 enum { PLACE = 1, ATTAINED, SERVED };
 
-#define BLOCK_UNITS 2 /* K and V */
 #define MOST_LEVELS 1000
 #define PLACE_BITS  48 /* places of a level: 2^47 pushes to each end */
 
@@ -221,9 +222,10 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   bool ahead = m->params.proactive && view->preempt_mode == LLS_PREEMPT_SWAP &&
                m->base.host->engine->async_transfers;
   uint32_t max_seqs = (uint32_t)m->params.batch.max_seqs;
+  lls_pol_fit_look(&m->fit, view);
   lift_starving(m, view);
   const struct lls_pol_priority_rules rules = {
-      .reserve = ahead ? BLOCK_UNITS * max_seqs : 0,
+      .reserve = ahead ? m->fit.growth_units * max_seqs : 0,
       .params = &m->params.batch,
       .whole = true,
       .evict = may_evict(m, view),
@@ -299,6 +301,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct mlfq *m = LLS_POL_SCHEDULER_NEW(struct mlfq, host, parameters, params);
   if (m == NULL)
     return -ENOMEM;
+  lls_pol_fit_init(&m->fit, host->engine);
   int rc = lls_pol_priority_init(&m->priority, &m->base, key_of);
   if (rc == 0)
     rc = lls_pol_dropped_init(&m->dropped, host);

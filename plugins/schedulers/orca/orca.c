@@ -5,6 +5,7 @@
  * suffices (unless reserve = oracle or pow2 believed a prediction that was too short).
  */
 #include "../../common/reservation.h"
+#include <llmserve/policy/fit.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
 
@@ -19,6 +20,7 @@ struct orca {
   struct lls_pol_scheduler base;
   struct params params;
   uint64_t reserved; /* units, in the last plan */
+  struct lls_pol_fit fit;
 };
 
 /* User words: what is set aside for a request that runs. */
@@ -45,7 +47,7 @@ static void set_aside(const struct lls_pol_step *s, const struct lls_request *r,
 static uint32_t reservation(const struct orca *o, const struct lls_pol_step *s,
                             const struct lls_request *r)
 {
-  uint32_t most = s->total_units / 2 * s->cache->block_tokens;
+  uint32_t most = lls_pol_fit_tokens(&o->fit, s->total_units);
   uint32_t context = o->base.host->engine->max_context;
   return reservation_of(r, o->params.reserve, (uint32_t)o->params.max_len,
                         lls_pol_min(most, context));
@@ -112,6 +114,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
   s.no_margin = true;
+  lls_pol_fit_look(&o->fit, view);
   run_running(o, &s);
   uint32_t most = lls_pol_min((uint32_t)o->params.max_bs, view->max_sequences);
   uint32_t seats = s.tail < most ? most - s.tail : 0;
@@ -147,8 +150,12 @@ static const struct lls_param parameters[] = {
 
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  *self = LLS_POL_SCHEDULER_NEW(struct orca, host, parameters, params);
-  return *self != NULL ? 0 : -ENOMEM;
+  struct orca *o = LLS_POL_SCHEDULER_NEW(struct orca, host, parameters, params);
+  if (o == NULL)
+    return -ENOMEM;
+  lls_pol_fit_init(&o->fit, host->engine);
+  *self = o;
+  return 0;
 }
 
 static const struct lls_scheduler_vtable vtable = {

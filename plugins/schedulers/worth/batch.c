@@ -69,9 +69,9 @@ static uint32_t spare_units(const struct worth *w, const struct lls_pol_step *s,
 {
   double streams = w->n_growing + w->n_owed;
   double blocks = streams * w->learned.headroom / s->cache->block_tokens;
-  double spare = blocks * w->block_units;
+  double spare = blocks * w->fit.growth_units;
   if (c->stream) /* a preempted stream may use all free memory */
-    return w->block_units;
+    return w->fit.growth_units;
   if (!c->kept)
     spare += w->params.reserve * w->learned.deadlines * s->total_units;
   return spare < s->total_units ? (uint32_t)spare : s->total_units;

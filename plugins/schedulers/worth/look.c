@@ -221,7 +221,7 @@ static void set_memory(struct worth *w, const struct lls_step_view *v,
   const struct worth_learned *l = &w->learned;
   struct lls_capacity capacity = {.size = sizeof capacity};
   v->cache->capacity(v->cache->context, LLS_TIER_DEVICE, &capacity);
-  w->order.free = (double)capacity.free_units / w->block_units * v->cache->block_tokens;
+  w->order.free = lls_pol_fit_tokens(&w->fit, capacity.free_units);
   w->order.free += held_by_best_effort(v) - l->headroom * w->n_owed;
   double usual = total_tokens / (l->output * l->step_ns + 1e6);
   w->order.freed_per_ns = l->freed_ns > 1e9 ? l->freed / l->freed_ns : usual;

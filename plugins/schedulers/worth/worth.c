@@ -18,31 +18,15 @@ enum { TRIES = 30 }; /* filled steps from which the margin is set */
 #define UNTRIED 1.25 /* the margin before */
 #define WORST   2.0  /* the largest margin set from them */
 
-/* Returns the units of a KV block: the need of a prompt of two blocks less that of
- * one. */
-static void measure_block(struct worth *w, const struct lls_pol_step *s)
-{
-  const struct lls_step_view *v = s->view;
-  struct lls_need one = {.size = sizeof one}, two = one;
-  uint32_t b = s->cache->block_tokens;
-  if (v->n_waiting == 0)
-    return;
-  s->cache->need(s->cache->context, v->waiting[0], b, LLS_FORM_NONE, &one);
-  s->cache->need(s->cache->context, v->waiting[0], 2 * b, LLS_FORM_NONE, &two);
-  if (two.new_units > one.new_units)
-    w->block_units = two.new_units - one.new_units;
-}
-
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct worth *w = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
   w->plans++;
-  measure_block(w, &s);
-  uint32_t blocks = s.total_units / w->block_units;
+  lls_pol_fit_look(&w->fit, view);
   worth_set_budget(w, view);
-  worth_look(w, view, blocks * s.cache->block_tokens + 1);
+  worth_look(w, view, lls_pol_fit_tokens(&w->fit, s.total_units) + 1);
   worth_fill(w, &s);
   lls_pol_dropped_planned(&w->dropped, out);
   worth_learn_plan(&w->learned, w->short_of_memory, s.preempted);
@@ -226,7 +210,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct worth *w = LLS_POL_SCHEDULER_NEW(struct worth, host, parameters, params);
   if (w == NULL)
     return -ENOMEM;
-  w->block_units = 2;
+  lls_pol_fit_init(&w->fit, host->engine);
   worth_learn_begin(&w->learned);
   if (lls_pol_margin_init(&w->margin, host->engine->max_sequences) < 0 ||
       lls_pol_dropped_init(&w->dropped, host) < 0 ||

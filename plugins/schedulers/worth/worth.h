@@ -16,6 +16,7 @@
 #define WORTH_H
 
 #include <llmserve/policy/ends.h>
+#include <llmserve/policy/fit.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/margin.h>
 #include <llmserve/policy/room.h>
@@ -138,7 +139,7 @@ struct worth {
   uint32_t n_growing;       /* requests in the plan with a TBT limit or an end time */
   struct lls_pol_room room; /* within_ns LLS_NEVER: no model yet */
   uint32_t unknown;         /* without a model: prompt tokens still allowed */
-  uint32_t block_units;     /* units of a KV block */
+  struct lls_pol_fit fit;   /* tokens in units */
   bool short_of_memory;
 };
 
