@@ -47,7 +47,7 @@ int lls_struct_check(const char *name, size_t version_1_size, size_t size,
 
 int lls_caps_check(const struct lls_cache_caps *caps, struct lls_error *err)
 {
-  const size_t least = LLS_SIZE_UP_TO(struct lls_cache_caps, forms);
+  const size_t least = LLS_SIZE_UP_TO(struct lls_cache_caps, groups);
   char expected[48];
   format_range(expected, least, sizeof *caps);
   if (caps->size < least || caps->size > sizeof *caps)

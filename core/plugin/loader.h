@@ -43,16 +43,15 @@ struct lls_plugin_module {
   struct lls_image image;
 };
 
-/* Does the manager keep groups of that enum lls_group_kind by their rule? */
 /* Groups of layers that a cache manager keeps at most. */
 static inline uint32_t lls_cache_groups(const struct lls_cache_vtable *cache)
 {
   const struct lls_cache_caps *caps = cache->caps;
   bool windows = (caps->kinds >> LLS_GROUP_WINDOW & 1) != 0;
-  bool says = caps->size >= offsetof(struct lls_cache_caps, groups) + sizeof caps->groups;
-  return windows && says && caps->groups > 1 ? caps->groups : 1;
+  return windows && caps->groups > 1 ? caps->groups : 1;
 }
 
+/* Does the manager keep groups of that enum lls_group_kind by their rule? */
 static inline bool lls_cache_keeps(const struct lls_cache_vtable *cache, uint32_t kind)
 {
   return (cache->caps->kinds >> kind & 1) != 0;

@@ -280,6 +280,7 @@ static const struct lls_cache_caps caps = {
     .size = sizeof caps,
     .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW | 1u << LLS_GROUP_CHUNK |
              1u << LLS_GROUP_STATE,
+    .groups = 8,
     .forms = 1u << LLS_FORM_KV | 1u << LLS_FORM_INT8 | 1u << LLS_FORM_STATE,
 };
 

@@ -191,7 +191,7 @@ my $all_kinds = fit("$sdk/cache_groups.so");
 like($all_kinds, qr/^# 36 of 36 sets of groups were tried, and 0 refused: [1-9]\d+ prefixes taken, [1-9]\d+ swaps, 8 sets with int8/m,
   '  it keeps all kinds of groups');
 like($report{$_}, qr/^# 18 of 36 sets of groups were tried, and 0 refused: [1-9]\d+ prefixes taken, [1-9]\d+ swaps/m,
-  "  $_ keeps all but states") for qw(cache_paged cache_tiered);
+  "  $_ keeps all but states") for qw(cache_paged);
 like($report{$_}, qr/^# [1-9]\d* of 36 sets of groups were tried/m, "  $_ keeps some") for grep { /^cache_/ } sort keys %report;
 unfit("$sdk/cache_groups.so", qr/ - groups of layers .*\n#   groups .*$group_ways{$_}/, "--set=mutant=$_", '--only=groups') for sort keys %group_ways;
 
