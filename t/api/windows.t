@@ -41,7 +41,7 @@ sub ids { return $_[0]{choices}[0]{token_ids} }
 # ---- all layers as one group -----------------------------------------------------------
 
 my $one = LlmServer->serve(settings('64MiB', 'contiguous'));
-like $one->log, qr/4 of 5 layers have a window .* cache contiguous frees no block .* paged frees those/, 'contiguous keeps all layers as one group';
+like $one->log, qr/4 of 5 layers have a window .* cache contiguous frees no block .* paged and tiered free those/, 'contiguous keeps all layers as one group';
 my $whole   = ask($one, 'Once upon a time', 400);
 my $ids     = ids($whole);
 my $prompt  = $whole->{choices}[0]{prompt_token_ids};
@@ -51,18 +51,20 @@ is scalar @$ids, 400, 'an answer of 400 tokens';
 
 # ---- groups ---------------------------------------------------------------------------
 
-my $server = LlmServer->serve(settings('192KiB', 'paged'));
-my ($all) = $server->log =~ m{cache: \S+ KiB a token in 1 layers, \S+ KiB a token in 4 layers that keep 32 tokens; \S+ MiB a sequence of 512 tokens, (\S+) MiB if every layer kept all};
-cmp_ok $all, '>', 192 / 1024, 'paged: a sequence of all tokens in all layers has more memory than the pool';
-is_deeply ids(ask($server, 'Once upon a time', 400)), $ids, '  the same answer in blocks that left the window';
-for my $n (20, 100, 299) { # within, at and beyond the window's first border
-    my $again = ask($server, [@$prompt, @{$ids}[0 .. $n - 1]], 60);
-    is_deeply ids($again), [@{$ids}[$n .. $n + 59]], "  and behind $n of its tokens";
+for my $cache ('paged', 'tiered') {
+    my $server = LlmServer->serve(settings('192KiB', $cache));
+    my ($all) = $server->log =~ m{cache: \S+ KiB a token in 1 layers, \S+ KiB a token in 4 layers that keep 32 tokens; \S+ MiB a sequence of 512 tokens, (\S+) MiB if every layer kept all};
+    cmp_ok $all, '>', 192 / 1024, "$cache: a sequence of all tokens in all layers has more memory than the pool";
+    is_deeply ids(ask($server, 'Once upon a time', 400)), $ids, '  the same answer in blocks that left the window';
+    for my $n (20, 100, 299) { # within, at and beyond the window's first border
+        my $again = ask($server, [@$prompt, @{$ids}[0 .. $n - 1]], 60);
+        is_deeply ids($again), [@{$ids}[$n .. $n + 59]], "  and behind $n of its tokens";
+    }
+    $server->stop;
 }
-$server->stop;
 
 # Blocks that left a window stay known while there is memory, so prefixes end anywhere.
-$server = LlmServer->serve(settings('4MiB', 'paged'));
+my $server = LlmServer->serve(settings('4MiB', 'paged'));
 ask($server, 'Once upon a time', 400);
 for my $n (20, 100, 299, 390) {
     my $again  = ask($server, [@$prompt, @{$ids}[0 .. $n - 1]], 10);
@@ -79,11 +81,13 @@ sub together {
     return [map { ids($_) } $server->at_once(map { { prompt => $_, max_tokens => 120, @asked } } qw(Tom Lily Ben Mia))];
 }
 
-$server = LlmServer->serve(settings('192KiB', 'paged', '', "scheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nquantum = 1ms\n"));
-is_deeply together($server), \@stories, 'the same answers while sequences are swapped';
-my $copied = $server->metric('llmserve_copied_bytes_total');
-cmp_ok $copied, '>', 0, "  of which $copied bytes went to the host";
-$server->stop;
+for my $cache ('paged', 'tiered') {
+    my $server = LlmServer->serve(settings('192KiB', $cache, '', "scheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nquantum = 1ms\n"));
+    is_deeply together($server), \@stories, "$cache: the same answers while sequences are swapped";
+    my $copied = $server->metric('llmserve_copied_bytes_total');
+    cmp_ok $copied, '>', 0, "  of which $copied bytes went to the host";
+    $server->stop;
+}
 
 $server = LlmServer->serve(settings('512KiB', 'paged', "roles = prefill, decode\n", "scheduler = distserve\n"));
 is_deeply together($server), \@stories, 'the same answers on an instance that others hand sequences to';

@@ -272,6 +272,7 @@ static const struct lls_cache_caps caps = {
     .size = sizeof caps,
     .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW | 1u << LLS_GROUP_CHUNK,
     .forms = 1u << LLS_FORM_KV | 1u << LLS_FORM_INT8,
+    .groups = LLS_POL_MAX_GROUPS,
 };
 
 static const struct lls_cache_vtable vtable = {
