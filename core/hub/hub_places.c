@@ -31,17 +31,23 @@ static bool is_true(const char *name)
 }
 
 /* Finds HF_HOME. A service has no home, so its state folder is used, as for other files
- * that a next start reuses (lls_file_kept_folder). */
+ * that a next start reuses (lls_file_kept_folder). There is no last resort in /tmp, where
+ * others could put a model. */
 static int find_home(char *path, size_t size)
 {
   const char *own = variable("HF_HOME"), *cache = variable("XDG_CACHE_HOME");
   const char *state = variable("STATE_DIRECTORY"), *user = variable("HOME");
-  int n =
-      own != NULL     ? snprintf(path, size, "%s", own)
-      : cache != NULL ? snprintf(path, size, "%s/huggingface", cache)
-      : state != NULL
-          ? snprintf(path, size, "%.*s/huggingface", (int)strcspn(state, ":"), state)
-          : snprintf(path, size, "%s/.cache/huggingface", user != NULL ? user : "/tmp");
+  int n;
+  if (own != NULL)
+    n = snprintf(path, size, "%s", own);
+  else if (cache != NULL)
+    n = snprintf(path, size, "%s/huggingface", cache);
+  else if (state != NULL)
+    n = snprintf(path, size, "%.*s/huggingface", (int)strcspn(state, ":"), state);
+  else if (user != NULL)
+    n = snprintf(path, size, "%s/.cache/huggingface", user);
+  else
+    return -ENOENT;
   return n < (int)size ? 0 : -ENAMETOOLONG;
 }
 
@@ -131,6 +137,8 @@ int lls_hub_places_read(struct lls_hub_places *p, struct lls_error *err)
   int rc = find_home(home, sizeof home);
   if (rc == 0)
     rc = find_cache(home, p);
+  if (rc == -ENOENT)
+    return lls_fail(err, rc, "there is no place for a hub's models: set HF_HOME");
   if (rc < 0)
     return lls_fail(err, rc, "the path of the hub's cache (HF_HOME) is too long");
   rc = find_endpoint(p, err);

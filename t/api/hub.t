@@ -60,7 +60,9 @@ sub begin {
 sub end {
     my ($pid) = @_;
     waitpid $pid, 0;
-    return ($? & 127 ? 128 + ($? & 127) : $? >> 8, LlmServer::read_file("$home/said.$pid"));
+    my $status = $?;
+    unlike LlmServer::read_file("$home/said.$pid"), qr/Sanitizer/, 'no sanitizer complains' if LlmServer::sanitized();
+    return ($status & 127 ? 128 + ($status & 127) : $status >> 8, LlmServer::read_file("$home/said.$pid"));
 }
 
 sub fetch { my ($name, %env) = @_; return end(begin(\%env, $name, @wrong)) }
