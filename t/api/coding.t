@@ -52,8 +52,9 @@ for my $coding (sort keys %by) {
         is packed($full, $coding)->{status}, 200, '  as large as max_body';
         my $bomb = $pack->($body . ' ' x ($max - length($body) + 1));
         like refused(packed($bomb, $coding)), qr/\A413 request body is too large: .* 1048576 bytes/, '  a byte more is 413';
-        cmp_ok length $pack->(' ' x 100_000_000), '<', $max, '  a bomb is small';
-        like refused(packed($pack->(' ' x 100_000_000), $coding)), qr/\A413 /, '  and 413';
+        $bomb = $pack->(' ' x 20_000_000);
+        cmp_ok length $bomb, '<', $max / 10, '  a bomb is small';
+        like refused(packed($bomb, $coding)), qr/\A413 /, '  and 413';
         like refused(packed(substr($good, 0, -3), $coding)), qr/\A400 the body ends before its content-encoding does/, '  one that is cut off is 400';
         like refused(packed($body, $coding)), qr/\A400 the body is not what its content-encoding says: \w/, '  so is one that is not packed';
         like refused(packed($good . 'x' x 20, $coding)), qr/\A400 the body is not what/, '  and one with something behind it';

@@ -50,7 +50,9 @@ is through($_, '/v1/models'), 200, 'a Unix socket answers, for any name' for $on
 is through($one, '/admin/status'), 403, '  not as the administrator\'s';
 is sprintf('%o', (stat $one)[2] & 07777), '660', 'its file is of user and group';
 is sprintf('%o', (stat $two)[2] & 07777), '600', '  or as it is told';
-like qx('@{[ LlmServer::built('llmserve-ctl') ]}' -a '$one' status 2>&1), qr/403|admin/, 'llmserve-ctl takes the path of any';
+my $ctl = LlmServer::built('llmserve-ctl');
+like qx('$ctl' -a '$_' status 2>&1), qr/admin_keys/, "llmserve-ctl takes $_" for $one, "unix:$one";
+like qx('$ctl' -a '$_' status 2>&1), qr/scheduler/, "  and $_" for $addresses[0], $addresses[0] =~ s{http://}{}r;
 
 # ---- reload, and a second server
 $server->configure("listen = 127.0.0.1:0\n$model");

@@ -80,10 +80,21 @@ void ctl_find_address(const struct lls_ini *ini, char out[CTL_ADDRESS_BYTES])
   }
 }
 
+/* Returns the address without "unix:" or "http://". */
+static const char *without_scheme(const char *address)
+{
+  static const char *const schemes[] = {"unix:", "http://"};
+  for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+    if (strncmp(address, schemes[i], strlen(schemes[i])) == 0)
+      return address + strlen(schemes[i]);
+  return address;
+}
+
 /* Connects to an address from [server] listen, where "" means every interface, or to a
  * socket's path. */
 static int open_connection(const char *address, struct lls_error *err)
 {
+  address = without_scheme(address);
   if (strchr(address, '/') != NULL)
     return open_socket(address, err);
   char host[LLS_HOST_MAX];
