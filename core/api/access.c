@@ -153,15 +153,17 @@ static bool check_origin(const struct lls_api *api,
   return false;
 }
 
-/* Allows all request headers that the browser lists: it sends no other ones. */
+/* Names of headers have capitals here: scripts that keep them in a plain dictionary look
+ * for those. Allows all request headers that the browser lists: it sends no other ones.
+ */
 static void permit(struct lls_http_exchange *exchange, const char *allow)
 {
   const char *headers =
       lls_http_request_header(&exchange->request, "access-control-request-headers");
-  lls_http_add_header(exchange, "access-control-allow-methods", allow);
+  lls_http_add_header(exchange, "Access-Control-Allow-Methods", allow);
   if (headers != NULL)
-    lls_http_add_header(exchange, "access-control-allow-headers", headers);
-  lls_http_add_header(exchange, "access-control-max-age", MAX_AGE);
+    lls_http_add_header(exchange, "Access-Control-Allow-Headers", headers);
+  lls_http_add_header(exchange, "Access-Control-Max-Age", MAX_AGE);
 }
 
 bool lls_access_is_preflight(const struct lls_http_exchange *exchange, const char *allow)
@@ -174,11 +176,11 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
 {
   const char *origin = allowed_origin(api, exchange);
   if (origin != NULL) {
-    lls_http_add_header(exchange, "access-control-allow-origin", origin);
+    lls_http_add_header(exchange, "Access-Control-Allow-Origin", origin);
     /* this server uses no cookies, but a proxy in front of it may need them */
     if (strcmp(origin, "*") != 0)
-      lls_http_add_header(exchange, "access-control-allow-credentials", "true");
-    lls_http_add_header(exchange, "access-control-expose-headers",
+      lls_http_add_header(exchange, "Access-Control-Allow-Credentials", "true");
+    lls_http_add_header(exchange, "Access-Control-Expose-Headers",
                         "x-request-id, retry-after, " LLS_PREFIX_HEADER
                         ", " LLS_IGNORED_HEADER
                         ", x-ratelimit-limit-requests, x-ratelimit-limit-tokens, "

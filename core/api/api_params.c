@@ -97,7 +97,12 @@ static const struct lls_row rows[] = {
     ODD("stop_regex", BOTH, lls_param_stop_regex),
     ODD("stop_token_ids", BOTH, lls_param_stop_token_ids),
     FLAG("include_stop_str_in_output", BOTH, include_stop),
-    FLAG("no_stop_trim", BOTH, include_stop), /* SGLang's */
+    FLAG("no_stop_trim", BOTH, include_stop),                /* SGLang's */
+    COUNT("reasoning_budget", LLS_CHAT, thinking_budget, 0), /* llama.cpp's names */
+    COUNT("thinking_budget", LLS_CHAT, thinking_budget, 0),
+    COUNT("thinking_budget_tokens", LLS_CHAT, thinking_budget, 0),
+    COUNT("max_thinking_tokens", LLS_CHAT, thinking_budget, 0),
+    COUNT("thinking_token_budget", LLS_CHAT, thinking_budget, 0), /* vLLM's */
     FLAG("include_reasoning", LLS_CHAT, include_reasoning),
     ODD("truncation_side", SERVED, lls_param_truncation_side),
     ODD("parse_special", LLS_TOKENIZE, lls_param_true),

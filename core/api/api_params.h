@@ -103,6 +103,7 @@ struct lls_api_params {
   bool echo;               /* the prompt's text comes first */
   bool chat_echo;          /* repeat the last message, if it is the assistant's */
   int64_t prompt_logprobs; /* alternatives; LLS_UNSET = no prompt logprobs */
+  int64_t thinking_budget; /* most tokens of reasoning; or LLS_ENDLESS */
   bool include_reasoning;  /* false: omit the reasoning from the answer */
   bool return_token_ids;
   bool timings;       /* the answer has llama.cpp's timings */

@@ -37,6 +37,10 @@ static int check_chat_alone(struct lls_api_params *out, struct lls_api_error *er
     return lls_api_fail(error, 400, NULL, "top_logprobs",
                         "'top_logprobs' is only for requests with 'logprobs': true");
   out->logprobs = out->chat_logprobs ? out->top_logprobs : LLS_UNSET;
+  if (out->chat_logprobs && out->thinking_budget != LLS_ENDLESS)
+    return lls_api_fail(error, 400, NULL, "logprobs",
+                        "'logprobs' is not for requests with a budget for thoughts: the "
+                        "tokens that end a thought are not drawn");
   if (out->tools.list == NULL)
     out->tools.choice = LLS_TOOL_CHOICE_NONE;
   return 0;
@@ -242,6 +246,7 @@ void lls_params_defaults(const struct lls_params_context *context,
       .skip_special_tokens = true,
       .add_generation_prompt = true,
       .include_reasoning = true,
+      .thinking_budget = LLS_ENDLESS,
       .tools = {.choice = LLS_TOOL_CHOICE_AUTO, .parallel = true},
       .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
   };

@@ -2,11 +2,15 @@
 /* Turns a generation into requests of the step loop, one for each choice. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "core/api/access.h"
 #include "core/api/accounts.h"
 #include "core/api/reply.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tools/tool_format.h"
 
 static uint64_t choice_seed(const struct lls_choice *choice)
 {
@@ -79,6 +83,40 @@ static struct salt salt_of(const struct lls_generation *generation)
   return salt;
 }
 
+/* Sets the tokens of a mark; returns their number, 0 if they are too many. */
+static uint32_t mark_tokens(const struct lls_api_config *config, const char *mark,
+                            int32_t out[LLS_THOUGHT_MARK])
+{
+  int32_t *ids;
+  size_t count;
+  if (lls_tokenizer_encode(config->tokenizer, mark, strlen(mark), false, &ids, &count,
+                           NULL) < 0)
+    return 0;
+  if (count > LLS_THOUGHT_MARK)
+    count = 0;
+  if (count > 0)
+    memcpy(out, ids, count * sizeof *ids);
+  free(ids);
+  return (uint32_t)count;
+}
+
+/* Returns the budget for the answer's thoughts; none if the model has no marks. */
+static struct lls_thought thought_of(const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  const struct lls_api_config *config = &generation->api->config;
+  const struct lls_reasoning_format *format = config->dialect.reasoning;
+  struct lls_thought t = {0};
+  if (generation->params.thinking_budget >= UINT32_MAX || format == NULL)
+    return t;
+  t.budget = (uint32_t)generation->params.thinking_budget;
+  if (!choice->prompt->in_reasoning)
+    t.n_open = mark_tokens(config, format->open, t.open);
+  t.n_close = mark_tokens(config, format->close, t.close);
+  t.limited = t.n_close > 0 && (choice->prompt->in_reasoning || t.n_open > 0);
+  return t;
+}
+
 static int submit(struct lls_choice *choice, struct lls_api_error *error)
 {
   struct lls_generation *generation = choice->generation;
@@ -96,6 +134,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .sampling = lls_api_params_sampling(params),
       .dry = lls_api_params_dry(params),
       .dry_breakers = params->dry_breakers,
+      .thought = thought_of(choice),
       .max_new_tokens = max_new_tokens(choice),
       .min_new_tokens = (uint32_t)params->min_tokens,
       .stop_tokens = params->stop_tokens,

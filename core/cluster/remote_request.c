@@ -13,6 +13,7 @@ struct numbers {
   struct lls_request view;
   struct lls_sampling sampling;
   struct lls_dry dry;
+  struct lls_thought thought;
   struct lls_life life;
   struct lls_move move;
   struct lls_key salted;
@@ -44,6 +45,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->sampling = live->sampling;
   n->sampling.n_bias = live->n_bias;
   n->dry = live->dry.dry;
+  n->thought = live->thought.thought;
   n->n_dry_sequences = live->dry.breakers.n_sequences;
   n->dry_tokens = live->dry.breakers.tokens != NULL;
   n->life = live->life;
@@ -269,6 +271,7 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
                    .n_bias = n->sampling.n_bias,
                    .allowed = n->allowed ? a->allowed : NULL},
       .dry = n->dry,
+      .thought = n->thought,
       .dry_breakers = breakers_of(n, a),
       .grammar = grammar,
       .min_new_tokens = n->min_new_tokens,

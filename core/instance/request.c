@@ -222,6 +222,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->biases = p.bias;
   live->n_bias = s->sampling.n_bias;
   set_dry(live, s, context, &p);
+  live->thought.thought = s->thought;
   live->move = (struct lls_move){
       .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
   begin_keys(live, s, context, &p);

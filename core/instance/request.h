@@ -85,6 +85,7 @@ struct lls_live {
   struct lls_logit_bias *biases; /* the client's, and room for those of DRY */
   uint32_t n_bias;               /* the client's */
   struct lls_dry_state dry;      /* its arrays are in this allocation */
+  struct lls_thought_state thought;
   struct lls_constraint constraint;
   uint32_t min_new_tokens;
   /* (n_stop_tokens) stop tokens of the client and, unless it ignores them, EOS tokens

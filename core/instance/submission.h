@@ -8,6 +8,7 @@
 #include "core/device/sampling.h"
 #include "core/instance/block_keys.h"
 #include "core/instance/dry.h"
+#include "core/instance/thought.h"
 #include "core/model/pooling.h"
 
 struct lls_grammar;
@@ -22,6 +23,7 @@ struct lls_submission {
   struct lls_sampling sampling;
   struct lls_dry dry;
   struct lls_dry_breakers dry_breakers; /* copied */
+  struct lls_thought thought;
   /* NULL, or the answer's grammar, of which the request takes a reference. Compiled for
    * the model's vocabulary and its end-of-sequence tokens. */
   struct lls_grammar *grammar;

@@ -48,6 +48,16 @@ static uint32_t end_of(const struct lls_instance *in, const struct lls_live *liv
   return v->generated_tokens >= v->max_new_tokens ? LLS_FINISH_LENGTH : LLS_FINISH_NONE;
 }
 
+/* Returns the token that ends a thought beyond its budget, or -1. A grammar may need
+ * another token first, such as the rest of a character. */
+static int32_t closing_token(struct lls_live *live)
+{
+  const struct lls_request *v = &live->view;
+  int32_t token = lls_thought_next(&live->thought, live->tokens + v->prompt_tokens,
+                                   v->generated_tokens);
+  return token >= 0 && !lls_sampling_masks(&live->sampling, (uint32_t)token) ? token : -1;
+}
+
 /* Appends the drawn token and the forced ones. Returns how many. Returns 0 if the
  * request's constraints allow no token, the logits were not numbers or the grammar
  * refuses the token: the request then ends. */
@@ -59,6 +69,11 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
     v->finish_reason = lls_lists_end(in, live);
     return 0;
   }
+  /* a surprise of tau leaves mirostat's state as it is, in every process */
+  const struct lls_sampled closing = {.token = closing_token(live),
+                                      .surprise = live->sampling.more.mirostat_tau};
+  if (closing.token >= 0)
+    token = &closing;
   if (token->token == LLS_NO_NUMBER) {
     live->no_number = true;
     v->finish_reason = LLS_FINISH_ERROR;

@@ -25,7 +25,7 @@ sub chat { return ask('chat/completions', @ask, @_) }
 
 # ---- refused by name ------------------------------------------------------------------
 my @refused = (lora => 'x', lora_path => 'x', lora_request => { name => 'x' }, format => 'json', web_search_options => { search_context_size => 'low' },
-    thinking_token_budget => 10, thinking_budget => 5, prompt_embeds => 'AAAA', suffix => 0, tfs_z => 0.5, top_a => 0.2,
+    prompt_embeds => 'AAAA', suffix => 0, tfs_z => 0.5, top_a => 0.2,
     repeat_penalty => 1.3, n_probs => 3, eta_cutoff => 3,
     use_beam_search => $true, logits_processors => ['x'], watermark => $true, return_hidden_states => $true, length_penalty => 2, truncation_side => 'right');
 while (my ($name, $value) = splice @refused, 0, 2) {
@@ -54,7 +54,7 @@ is chat(response_format => { type => 'json_schema', json_schema => { name => 'x'
 
 # ---- values that ask for nothing ------------------------------------------------------
 my $answer = chat(lora => '', typical_p => 1, mirostat => 0, repeat_penalty => 1.0, top_n_sigma => -1, use_beam_search => $false, logits_processors => [],
-    store => $false, metadata => {}, thinking_token_budget => undef, truncation_side => 'left');
+    store => $false, metadata => {}, thinking_token_budget => -1, truncation_side => 'left');
 is_deeply [$answer->{status}, $answer->{headers}{'x-llmserve-ignored'}], [200, undef], 'values that ask for nothing are not mentioned';
 
 # ---- ignored, and said ----------------------------------------------------------------

@@ -182,7 +182,7 @@ my %hint = (cache_control => { type => 'ephemeral' });
 $answer = ask({ system => [{ %{ text('a') }, %hint }], user([{ %{ text('b') }, %hint }]), metadata => { user_id => 'u', x => 1 }, n => 2, logprobs => $true,
     thinking => { type => 'enabled', budget_tokens => 1024 }, context_management => { edits => [1] }, tool_choice => { type => 'auto' },
     tools => [{ %$tool, input_examples => [{}], %hint }, { type => 'web_search_20250305', name => 'web_search' }] });
-is_deeply [sort split /, /, $answer->{headers}{'x-llmserve-ignored'}], [sort qw(cache_control metadata.x n logprobs thinking.budget_tokens context_management
+is_deeply [sort split /, /, $answer->{headers}{'x-llmserve-ignored'}], [sort qw(cache_control metadata.x n logprobs context_management
         tools.input_examples tools.web_search_20250305)], 'parameters without effect are named, foreign tools too';
 is ask({ user('a'), tools => [{ type => 'bash_20250124', name => 'bash' }], tool_choice => { type => 'auto' } })->{status}, 200, 'foreign tools alone';
 # ---- random bodies ---------------------------------------------------------------------
@@ -287,6 +287,17 @@ like $thought->[0]{signature}, qr/\Allmserve-1-[0-9a-f]{64}\z/, 'a thought is si
 is_deeply [@{ $thought->[0] }{qw(type thinking)}, $thought->[1]], ['thinking', 'Hm. So.', { type => 'text', text => 'Yes.' }], '  and precedes the text';
 is_deeply [map { $_->{type} } @{ told(1, {}, 'no thinking')->{content} }], ['text'], 'without thinking there is none';
 is_deeply told(1, { thinking => { type => 'adaptive', display => 'omitted' } }, 'omitted')->{content}, [{ type => 'text', text => 'Yes.' }], 'a thought that is not shown';
+# The replayed model would think on: its tokens after the budget are those of its places.
+sub limited { my ($k, $budget, @more) = @_; return told($k, { thinking => { type => 'enabled', budget_tokens => $budget }, @more }, "a budget of $budget")->{content} }
+is_deeply [@{ limited(1, 4)->[0] }{qw(type thinking)}], ['thinking', 'Hm.'], '  ends the thought';
+like limited(1, 4)->[1]{text}, qr/\Ao\./, '  and what comes next is the answer';
+is_deeply limited(1, 7), $thought, '  that the thought keeps changes nothing';
+my $formed = limited(1, 3, output_config => { format => { type => 'json_schema', schema => { type => 'object', properties => { a => { type => 'integer' } }, required => ['a'], additionalProperties => $false } } });
+is_deeply [map { $_->{type} } @$formed], ['thinking', 'text'], '  beside a form, too';
+is $formed->[0]{thinking}, 'Hm.', '  with as much of the thought';
+like $formed->[1]{text}, qr/\A\{\s*"a":\s*-?\d+/, '  and the form after it';
+my $refused = $script->server->post('/v1/chat/completions', { messages => [{ role => 'user', content => 'a' }], max_tokens => 5, thinking_token_budget => 3, logprobs => $true });
+is_deeply [$refused->{status}, $refused->{json}{error}{param}], [400, 'logprobs'], '  not beside log probabilities';
 my %before = map { $_->[0] => $_->[1] } (
     [ours => $thought], [none => [$thought->[1]]], [foreign => [{ type => 'thinking', thinking => 'Hm. So.', signature => 'EqQB' }, $thought->[1]]],
     [redacted => [{ type => 'redacted_thinking', data => 'x' }, $thought->[1]]], [changed => [{ %{ $thought->[0] }, thinking => 'Hm! So.' }, $thought->[1]]]);

@@ -30,22 +30,34 @@ static struct lls_wire wire_of(int64_t ahead_ns)
                                     .key_tokens = 16}};
 }
 
+static uint32_t breakers[4] = {1u << 10}; /* one bit for each token */
+static int32_t sequences[] = {2, 7, 8};
+
 static struct lls_live *make_request(uint32_t pooling)
 {
   const struct lls_wire w = wire_of(0);
-  const struct lls_submission s = {.tokens = prompt,
-                                   .n_tokens = 5,
-                                   .text = "five",
-                                   .text_bytes = 4,
-                                   .label = "label",
-                                   .tenant_name = "tenant",
-                                   .sampling = {.bias = bias, .n_bias = 1},
-                                   .stop_tokens = stops,
-                                   .n_stop_tokens = 2,
-                                   .bad_words = bad_words,
-                                   .n_bad_words = 5,
-                                   .score_prompt = pooling == LLS_POOLING_NONE,
-                                   .pooling = pooling};
+  const struct lls_submission s = {
+      .tokens = prompt,
+      .n_tokens = 5,
+      .text = "five",
+      .text_bytes = 4,
+      .label = "label",
+      .tenant_name = "tenant",
+      .sampling = {.bias = bias,
+                   .n_bias = 1,
+                   .more = {.mirostat = 2,
+                            .mirostat_tau = 3,
+                            .mirostat_eta = 0.5f,
+                            .mirostat_mu = 6}},
+      .dry = {.multiplier = 2, .allowed_length = 3},
+      .dry_breakers = {.tokens = breakers, .sequences = sequences, .n_sequences = 3},
+      .thought = {.limited = true, .budget = 9},
+      .stop_tokens = stops,
+      .n_stop_tokens = 2,
+      .bad_words = bad_words,
+      .n_bad_words = 5,
+      .score_prompt = pooling == LLS_POOLING_NONE,
+      .pooling = pooling};
   struct lls_live *live = lls_live_create(&s, &w.live, 77, 3, 8, 500);
   assert_non_null(live);
   return live;
@@ -69,6 +81,18 @@ static struct lls_pack pack_offer(struct lls_live *live)
   return p;
 }
 
+/* Checks the state of the samplers in a received request. */
+static void check_samplers(const struct lls_live *got)
+{
+  const struct lls_dry_state *d = &got->dry;
+  assert_true(got->sampling.more.mirostat_mu == 6);
+  assert_true(d->dry.multiplier == 2 && d->dry.allowed_length == 3);
+  assert_memory_equal(d->breakers.tokens, breakers, sizeof breakers);
+  assert_int_equal(d->breakers.n_sequences, 3);
+  assert_memory_equal(d->breakers.sequences, sequences, sizeof sequences);
+  assert_true(got->thought.thought.limited && got->thought.thought.budget == 9);
+}
+
 static void test_request(void **state)
 {
   const struct lls_wire w = wire_of(AHEAD / 2);
@@ -88,6 +112,7 @@ static void test_request(void **state)
                       live->n_stop_tokens * sizeof *live->stop_tokens);
   assert_memory_equal(got->sampling.bias, bias, sizeof bias);
   assert_memory_equal(got->bad_words, bad_words, sizeof bad_words);
+  check_samplers(got);
   assert_string_equal(got->label, "label");
   assert_string_equal(got->view.tenant_name, "tenant");
   assert_memory_equal(got->text, "five", 4);
@@ -137,6 +162,7 @@ static struct lls_event token_event(const struct lls_sampled *scores)
                             .request = 77,
                             .token = {.token = 30,
                                       .logprob = -1,
+                                      .surprise = 5,
                                       .n_top = 1,
                                       .top_token = {33},
                                       .top_logprob = {-2}},
@@ -170,6 +196,7 @@ static void test_token(void **state)
   assert_memory_equal(&got.token.top_token[0], &e.token.top_token[0], sizeof(int32_t));
   assert_int_equal(home->view.generated_tokens, 3);
   assert_int_equal(home->tokens[5], 30);
+  assert_true(home->sampling.more.mirostat_mu == 5);
   assert_memory_equal(home->tokens + 6, e.forced, 2 * sizeof(int32_t));
   assert_ptr_equal(got.forced, home->tokens + 6);
   assert_int_equal(got.n_prompt_scores, 5);

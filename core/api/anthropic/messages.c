@@ -91,8 +91,7 @@ static int add_stops(const json_t *body, json_t *chat, struct lls_api_error *err
 
 /* Tells the template whether to think, and hides the thoughts of a model that thinks
  * anyway: without `thinking` clients expect an answer whose first block is its text. */
-static int add_thinking(const json_t *body, json_t *chat,
-                        struct lls_unknown_names *unknown, struct lls_api_error *error)
+static int add_thinking(const json_t *body, json_t *chat, struct lls_api_error *error)
 {
   int64_t n;
   const json_t *thinking = json_object_get(body, "thinking");
@@ -106,7 +105,7 @@ static int add_thinking(const json_t *body, json_t *chat,
   if (is_given(budget) && (!lls_json_integer(budget, &n) || n < 1))
     return bad(error, "thinking.budget_tokens", "must be an integer of at least 1");
   if (on && is_given(budget))
-    lls_unknown_add(unknown, "thinking.budget_tokens");
+    json_object_set(chat, "thinking_token_budget", (json_t *)budget);
   if (off || (shown != NULL && strcmp(shown, "omitted") == 0))
     json_object_set_new(chat, "include_reasoning", json_false());
   json_t *given = json_object_get(chat, "chat_template_kwargs");
@@ -227,8 +226,8 @@ static int fill(const json_t *body, json_t *chat, struct lls_unknown_names *unkn
   if (add_messages(body, chat, unknown, error) != 0 ||
       add_stops(body, chat, error) != 0 ||
       lls_messages_tools(body, chat, unknown, error) != 0 ||
-      add_thinking(body, chat, unknown, error) != 0 ||
-      add_output(body, chat, error) != 0 || add_user(body, chat, unknown, error) != 0)
+      add_thinking(body, chat, error) != 0 || add_output(body, chat, error) != 0 ||
+      add_user(body, chat, unknown, error) != 0)
     return -1;
   lls_messages_note_hint(body, unknown);
   return add_tier(body, chat, error);
