@@ -68,6 +68,19 @@ FAMILIES = [
            rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0,
                             "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
                             "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}),
+    family("qwen2-moe", None, "Qwen2MoeConfig", "qwen2moe", num_hidden_layers=1, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
+           shared_expert_intermediate_size=24, decoder_sparse_step=1),
+    family("glm-4.5", 11, "Glm4MoeConfig", "glm4moe", head_dim=8, n_routed_experts=6, num_experts_per_tok=2,
+           moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=1.5, n_group=2,
+           topk_group=1, use_qk_norm=True, attention_bias=True,
+           rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
+    family("minimax-m2", 12, "MiniMaxM2Config", "minimax-m2", num_hidden_layers=1, head_dim=8, num_local_experts=6, num_experts_per_tok=2,
+           intermediate_size=16, rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
+    family("hunyuan-a13b", 24, "HunYuanMoEV1Config", "hunyuan-moe", head_dim=8, num_experts=4, moe_topk=2,
+           num_hidden_layers=1, moe_intermediate_size=32),
+    family("hy3", 24, "HYV3Config", None, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16),
+    family("ernie-4.5-moe", 35, "Ernie4_5_MoeConfig", None, moe_num_experts=6, moe_k=2, moe_intermediate_size=16,
+           moe_num_shared_experts=2, moe_layer_start_index=1),
 ]
 
 # Configurations that name sizes otherwise.

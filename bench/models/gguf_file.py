@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a tiny model as the GGUF file that llama.cpp's converter makes of its folder: names of tensors from the package
 gguf (TensorNameMap), the keys that its llama.cpp reads of the architecture, and the rows in the order of that file."""
-import json
+import re
 
 import gguf
 import numpy as np
+import torch
 from safetensors.torch import load_file
 
 
@@ -102,6 +103,48 @@ def converted(f, arch, name, x, c, heads, kv):
     return x
 
 
+def stack_experts(state):
+    """The experts' matrices of a layer as one tensor, as the converter writes them."""
+    out, stacks = {}, {}
+    for name, p in state.items():
+        m = re.match(r"(.*\.experts)\.(\d+)\.(.*)", name)
+        if m:
+            stacks.setdefault(f"{m[1]}.{m[3]}", {})[int(m[2])] = p
+        else:
+            out[name] = p
+    return out | {name: torch.stack([parts[i] for i in sorted(parts)]) for name, parts in stacks.items()}
+
+
+def mixture_keys(w, c, arch):
+    if arch == "qwen2moe":
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+        w.add_expert_shared_feed_forward_length(c.shared_expert_intermediate_size)
+    if arch == "glm4moe":
+        w.add_expert_count(c.n_routed_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+        w.add_expert_shared_count(c.n_shared_experts)
+        w.add_leading_dense_block_count(c.first_k_dense_replace)
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        w.add_expert_weights_scale(c.routed_scaling_factor)
+        w.add_expert_weights_norm(c.norm_topk_prob)
+        w.add_expert_group_count(c.n_group)
+        w.add_expert_group_used_count(c.topk_group)
+    if arch == "minimax-m2":
+        w.add_expert_count(c.num_local_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.intermediate_size)
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if arch == "hunyuan-moe":
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.moe_topk)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+        w.add_expert_shared_feed_forward_length(c.intermediate_size)
+        w.add_expert_shared_count(1)
+
+
 def text_name(name):
     """The name as in a folder of the text model alone."""
     for prefix in ("model.language_model.", "language_model.model."):
@@ -115,12 +158,13 @@ def write(f, c, folder):
     w = gguf.GGUFWriter(str(folder / "model.gguf"), arch)
     heads, kv = common_keys(w, f, c, arch)
     own_keys(w, c, arch)
+    mixture_keys(w, c, arch)
     w.add_bos_token_id(1)
     w.add_eos_token_id(2)
     kind = next(a for a, n in gguf.MODEL_ARCH_NAMES.items() if n == arch)
     names = gguf.get_tensor_name_map(kind, c.num_hidden_layers)
     lists = {}
-    for name, p in load_file(folder / "model.safetensors").items():
+    for name, p in stack_experts(load_file(folder / "model.safetensors")).items():
         name = text_name(name)
         if arch == "bloom":
             name = name.removeprefix("transformer.")
@@ -129,6 +173,7 @@ def write(f, c, folder):
             continue
         if c.tie_word_embeddings and name.startswith("lm_head"):
             continue
+        name = name.replace("e_score_correction_bias", "e_score_correction.bias")
         own = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert own is not None, name
         if arch == "nemotron" and name.endswith("norm.weight"):

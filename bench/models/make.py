@@ -58,6 +58,15 @@ def randomise(model, seed, tied):
             p.copy_(0.5 + 0.2 * noise)
 
 
+@torch.no_grad()
+def correct(model, seed):
+    """The biases by which experts are chosen are buffers, or parameters without gradients."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    for name, p in list(model.named_buffers()) + list(model.named_parameters()):
+        if name.endswith("e_score_correction_bias"):
+            p.copy_(0.2 * torch.randn(p.shape, generator=generator))
+
+
 def build(f, seed):
     """The model in f32, its numbers rounded to bf16."""
     config = configuration(transformers, f)
@@ -65,8 +74,9 @@ def build(f, seed):
     kind = transformers.AutoModelForImageTextToText if f["text"] is not None else transformers.AutoModelForCausalLM
     model = kind.from_config(config, dtype=torch.float32, attn_implementation="eager")
     randomise(model, seed, config.tie_word_embeddings)
+    correct(model, seed)
     with torch.no_grad():
-        for p in model.parameters():
+        for p in list(model.parameters()) + [b for n, b in model.named_buffers() if n.endswith("correction_bias")]:
             p.copy_(p.to(torch.bfloat16).float())
     return kind, model.eval()
 
@@ -91,7 +101,7 @@ def rename_minicpm(folder):
     path.write_text(json.dumps(c, indent=2) + "\n")
 
 
-def make(f, out):
+def make(f, out, quiet=False):
     folder = out / f["name"]
     seed = 100 + sum(map(ord, f["name"]))
     shutil.rmtree(folder, ignore_errors=True)
@@ -114,6 +124,8 @@ def make(f, out):
             "made_by": "bench/models/make.py", "transformers": transformers.__version__,
             "torch": torch.__version__.split("+")[0], "seed": seed, "vocab_size": text.vocab_size, "prompts": prompts})
     size = sum(path.stat().st_size for path in folder.iterdir())
+    if quiet:
+        return
     print(f"{f['name']}: {size} bytes, logits std {logits.std():.2f}, min_gap "
           f"{min(p['min_gap'] for p in prompts):.4f}, distinct {[len(set(p['greedy'])) for p in prompts]}", flush=True)
 

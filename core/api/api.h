@@ -45,6 +45,7 @@ struct lls_tokenizer;
 /* An encoder: a model that returns vectors or scores instead of text. */
 struct lls_api_encoder {
   bool is_one;
+  bool headless;     /* a generator without a head, which makes vectors only */
   bool scores_pairs; /* a cross-encoder: a prompt is two texts, its result a score */
   bool plain_score;  /* the score is not passed through the logistic function */
   bool tells_texts;  /* token types mark the second text of a pair */

@@ -143,9 +143,9 @@ struct lls_params_context {
   const struct lls_api_limits *limits;
   const struct lls_pooling_config *pooling;
   uint32_t vector_columns;
-  bool few_samplers;             /* as in lls_api_config */
-  bool is_encoder, scores_pairs; /* the same as in lls_api_encoder */
-  const char *template_source;   /* the chat template's, or NULL */
+  bool few_samplers;                       /* as in lls_api_config */
+  bool is_encoder, headless, scores_pairs; /* the same as in lls_api_encoder */
+  const char *template_source;             /* the chat template's, or NULL */
   /* called for each ignored parameter; may be NULL */
   void (*on_unknown)(void *context, const char *name);
   void *on_unknown_context;

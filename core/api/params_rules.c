@@ -98,10 +98,11 @@ static int check_chat(const json_t *body, const struct lls_params_context *conte
 static int needs_text(const struct lls_params_context *context,
                       struct lls_api_error *error)
 {
-  if (!context->is_encoder)
+  if (!context->is_encoder && !context->headless)
     return 0;
   return lls_api_fail(error, 400, "unsupported_model", NULL,
-                      "this server's model makes no text, it is an encoder: use %s",
+                      "this server's model makes no text, it %s: use %s",
+                      context->is_encoder ? "is an encoder" : "was saved without a head",
                       context->scores_pairs ? "/v1/rerank or /v1/score"
                                             : "/v1/embeddings");
 }

@@ -16,7 +16,8 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
   double q = (double)c->heads * c->head_dim, kv = (double)c->kv_heads * c->head_dim;
   double qkv = c->hidden * (q + 2 * kv), output = c->hidden * q;
   double mlp = (double)c->hidden * c->ffn * (c->gated ? 3 : 2);
-  double router = (double)c->hidden * c->mixture.experts, plain = 0, mixtures = 0;
+  double router = (double)c->hidden * (c->mixture.experts + 3.0 * c->mixture.shared),
+         plain = 0, mixtures = 0;
   for (uint32_t i = 0; i + 1 < c->layers; i++)
     plain += c->layer[i].mixture ? router : mlp;
   for (uint32_t i = 0; i < c->layers; i++)

@@ -168,7 +168,7 @@ enum lls_device_extra {
   LLS_EXTRA_XIELU = 2,
   LLS_EXTRA_ALIBI = 4,
   LLS_EXTRA_QUERY_GROWTH = 8,
-  LLS_EXTRA_ROUTER = 16,      /* struct lls_router, beyond a softmax over all experts */
+  LLS_EXTRA_ROUTER = 16,      /* the last members of struct lls_route */
   LLS_EXTRA_SHARED_GATE = 32, /* gate_rows */
   LLS_EXTRA_ALL = 63,
 };
@@ -194,6 +194,14 @@ struct lls_route {
   uint32_t *place;  /* (n_rows, active) index of the entry in sorted order */
   uint32_t *row;    /* (n_rows active) the row of each sorted entry */
   uint32_t *first;  /* (experts + 1) index of each expert's first sorted entry */
+  /* Only with LLS_EXTRA_ROUTER: weights are logistic functions of the scores instead of a
+   * softmax; `bias` is added to them where experts are chosen; experts are chosen among
+   * the used_groups groups whose best two are largest; weights are multiplied by
+   * scale. */
+  bool logistic;
+  uint32_t groups, used_groups; /* 0 = one */
+  float scale;                  /* 0 = 1 */
+  const float *bias;            /* (experts) device memory, or NULL */
 };
 
 struct lls_rope_shape {

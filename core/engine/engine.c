@@ -15,7 +15,8 @@
 
 static uint32_t up_columns(const struct lls_model_config *c)
 {
-  return c->gated ? 2 * c->ffn : c->ffn;
+  uint32_t plain = c->gated ? 2 * c->ffn : c->ffn;
+  return lls_most_u32(plain, 2 * c->mixture.shared);
 }
 
 static uint32_t wide_columns(const struct lls_model_config *c)
@@ -81,7 +82,8 @@ static size_t narrow_numbers(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
   size_t plain =
-      (size_t)e->options.max_tokens * lls_most_u32(c->heads * c->head_dim, c->ffn);
+      (size_t)e->options.max_tokens *
+      lls_most_u32(c->heads * c->head_dim, lls_most_u32(c->ffn, c->mixture.shared));
   size_t mixed = lls_engine_slots(e) * c->mixture.ffn;
   return plain > mixed ? plain : mixed;
 }

@@ -25,6 +25,10 @@ int lls_engine_make_mixture(struct lls_engine *e)
   size_t slots = lls_engine_slots(e), rows = e->options.max_tokens + PADDING;
   route->experts = c->mixture.experts;
   route->active = c->mixture.active;
+  route->logistic = c->mixture.logistic;
+  route->groups = c->mixture.groups;
+  route->used_groups = c->mixture.used_groups;
+  route->scale = c->mixture.scale == 1 ? 0 : c->mixture.scale;
   const struct {
     void **buffer;
     size_t bytes;
@@ -54,12 +58,34 @@ void lls_engine_free_mixture(struct lls_engine *e)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
 }
 
+/* Computes the MLP that all rows go through, times its gate. */
+static void add_shared(const struct lls_forward *s, const struct lls_layer_weights *w,
+                       const void *input, enum lls_linear_store store, void *y)
+{
+  const struct lls_model_config *c = &s->e->config;
+  const struct lls_activations *act = &s->e->act;
+  s->ops->linear(s->device, w->shared_up, input, s->n_rows, LLS_STORE_SET, act->wide);
+  s->ops->gated(s->device, c->activation, act->wide, s->n_rows, c->mixture.shared,
+                act->narrow);
+  if (w->shared_score != NULL) {
+    s->ops->logits(s->device, w->shared_score, input, s->n_rows, act->scores);
+    s->ops->gate_rows(s->device, act->scores, act->narrow, s->n_rows, c->mixture.shared);
+  }
+  s->ops->linear(s->device, w->shared_down, act->narrow, s->n_rows, store, y);
+}
+
 void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights *w,
                     const void *input, enum lls_linear_store store, void *y)
 {
   const struct lls_model_config *c = &s->e->config;
   const struct lls_activations *act = &s->e->act;
-  const struct lls_route *route = &act->route;
+  struct lls_route own = act->route;
+  const struct lls_route *route = &own;
+  own.bias = w->router_bias;
+  if (w->shared_up != NULL) {
+    add_shared(s, w, input, store, y);
+    store = LLS_STORE_ADD;
+  }
   LLS_CHECK(s->n_rows * (size_t)c->mixture.active <= lls_engine_slots(s->e));
   s->ops->logits(s->device, w->router, input, s->n_rows, act->scores);
   s->ops->route(s->device, act->scores, s->n_rows, c->mixture.normalise, route);

@@ -241,12 +241,34 @@ static int refuse_plain(const struct lls_loader *l, int layer)
                   l->names->expert_blocks_up);
 }
 
+/* Loads the MLP that all rows go through; its score is as exact as the router. */
+static int load_shared(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  const struct lls_tensor_names *n = l->names;
+  struct lls_range ffn = l->shard->shared_ffn, hidden = lls_range_all(c->hidden);
+  const struct lls_part gate_up[] = {{n->shared_gate, ffn}, {n->shared_up, ffn}};
+  const struct lls_part down = {n->shared_down, hidden},
+                        score = {n->shared_score, lls_range_all(1)};
+  int rc = lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->shared_up);
+  if (rc == 0)
+    rc = lls_loader_matrix(l, layer, &down, 1, ffn, c->mlp_bias, &w->shared_down);
+  if (rc == 0 && c->mixture.shared_gate)
+    rc = lls_loader_matrix(l, layer, &score, 1, hidden, false, &w->shared_score);
+  return rc;
+}
+
 int lls_loader_mixture(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   bool blocks = in_blocks(l, layer);
   int rc = blocks ? refuse_plain(l, layer) : 0;
   if (rc == 0)
     rc = load_router(l, layer, &w->router);
+  if (rc == 0 && l->config->mixture.corrected)
+    rc = lls_loader_vector(l, layer, l->names->router_bias,
+                           lls_range_all(l->config->mixture.experts), &w->router_bias);
+  if (rc == 0 && l->config->mixture.shared > 0)
+    rc = load_shared(l, layer, w);
   if (rc == 0)
     rc = load_experts(l, layer, blocks ? load_blocks_up : load_up, &w->expert_up);
   if (rc == 0)

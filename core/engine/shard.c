@@ -32,6 +32,12 @@ static int check(const struct lls_model_config *c, uint32_t size, struct lls_err
                     "ranks nor be the same on some of them: use a divisor or a multiple "
                     "of %u",
                     c->kv_heads, size, c->kv_heads);
+  if (c->mixture.shared % size != 0)
+    return lls_fail(
+        err, -EINVAL,
+        "%u inner columns of the shared expert cannot be shared out to %u ranks: use a "
+        "number that divides %u",
+        c->mixture.shared, size, c->mixture.shared);
   if (c->mixture.ffn % size != 0)
     return lls_fail(
         err, -EINVAL,
@@ -60,6 +66,7 @@ int lls_shard_make(const struct lls_model_config *c, const struct lls_ranks *ran
       .kv_heads = kv_part_of(c->kv_heads, rank, size),
       .ffn = part_of(c->ffn, rank, size),
       .expert_ffn = part_of(c->mixture.ffn, rank, size),
+      .shared_ffn = part_of(c->mixture.shared, rank, size),
       .vocab = part_of(c->vocab, rank, size),
   };
   return 0;
@@ -71,6 +78,7 @@ void lls_shard_config(const struct lls_shard *s, struct lls_model_config *c)
   c->kv_heads = (uint32_t)s->kv_heads.n;
   c->ffn = (uint32_t)s->ffn.n;
   c->mixture.ffn = (uint32_t)s->expert_ffn.n;
+  c->mixture.shared = (uint32_t)s->shared_ffn.n;
 }
 
 /* Returns the view `numbers` values later. Random values are splitmix64 of (seed,

@@ -29,7 +29,8 @@ static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
   size_t attention = lls_qkv_columns(c) + (size_t)c->heads * c->head_dim;
   size_t mlp = (size_t)c->ffn * (c->gated ? 3 : 2);
   if (c->layer[layer].mixture)
-    mlp = c->mixture.experts * ((size_t)c->mixture.ffn * 3 + 1);
+    mlp = c->mixture.experts * ((size_t)c->mixture.ffn * 3 + 1) +
+          (size_t)c->mixture.shared * 3 + c->mixture.shared_gate;
   return c->hidden * (attention + mlp);
 }
 
@@ -127,12 +128,13 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
   return rc;
 }
 
-/* Writes the head's name without ".weight": a tied head is the embedding. */
+/* Writes the head's name without ".weight": a tied head is the embedding. So is that of
+ * a headless model, whose logits no request reads. */
 static void head_name(const struct lls_loader *l, char *name, size_t size)
 {
   const struct lls_tensor_names *n = l->names;
   char full[128];
-  if (l->config->tied_embeddings) {
+  if (l->config->tied_embeddings || l->config->headless) {
     snprintf(name, size, "%s%s", l->prefix, n->embedding);
     return;
   }
@@ -384,6 +386,11 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_matrix(device, w->up);
   unload_matrix(device, w->down);
   unload_matrix(device, w->router);
+  unload_matrix(device, w->shared_up);
+  unload_matrix(device, w->shared_down);
+  unload_matrix(device, w->shared_score);
+  if (w->router_bias != NULL)
+    device->ops->release(device, LLS_MEMORY_DEVICE, w->router_bias);
   if (w->expert_up != NULL)
     device->ops->experts_destroy(device, w->expert_up);
   if (w->expert_down != NULL)

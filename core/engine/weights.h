@@ -28,6 +28,9 @@ struct lls_layer_weights {
   /* Instead of up and down, where the layer is a mixture: */
   struct lls_weight *router;                   /* (experts, hidden) */
   struct lls_experts *expert_up, *expert_down; /* (2 ffn, hidden), (hidden, ffn) each */
+  float *router_bias;                          /* (experts) or NULL */
+  struct lls_weight *shared_up, *shared_down;  /* (2 shared, hidden), (hidden, shared) */
+  struct lls_weight *shared_score;             /* (1, hidden) or NULL */
 };
 
 struct lls_weights {

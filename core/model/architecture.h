@@ -35,6 +35,9 @@ struct lls_tensor_names {
   const char *expert_blocks_up; /* instead of expert_gate and expert_up, all experts in
                                  * one tensor: rows of gate and up alternate, in MXFP4
                                  * blocks, as in expert_down */
+  const char *router_bias;      /* with mixture.corrected */
+  const char *shared_gate, *shared_up, *shared_down; /* with mixture.shared */
+  const char *shared_score;                          /* with mixture.shared_gate */
   const char *sinks;
   const char *xielu; /* before the names of the activation's four parameters */
   const char *types, *embedding_norm; /* encoders: types are added to the embedding,
@@ -86,6 +89,12 @@ struct lls_architecture {
   ROW(lls_mpt)                                                                           \
   ROW(lls_nemotron)                                                                      \
   ROW(lls_minicpm)                                                                       \
+  ROW(lls_qwen2_moe)                                                                     \
+  ROW(lls_glm4_moe)                                                                      \
+  ROW(lls_minimax_m2)                                                                    \
+  ROW(lls_hunyuan_moe)                                                                   \
+  ROW(lls_hy3)                                                                           \
+  ROW(lls_ernie_moe)                                                                     \
   ROW(lls_glm4)                                                                          \
   ROW(lls_phi3)                                                                          \
   ROW(lls_gpt_oss)                                                                       \

@@ -4,6 +4,7 @@
 
 uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
 {
+  const struct lls_mixture_config *m = &c->mixture;
   const struct {
     bool needed;
     enum lls_device_extra bit;
@@ -13,6 +14,9 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
       {c->alibi > 0, LLS_EXTRA_ALIBI},
       {c->growth.factor != 0 && (uint64_t)context + c->growth.offset > c->growth.every,
        LLS_EXTRA_QUERY_GROWTH},
+      {m->logistic || m->corrected || m->groups > 1 || (m->scale != 0 && m->scale != 1),
+       LLS_EXTRA_ROUTER},
+      {m->shared_gate, LLS_EXTRA_SHARED_GATE},
   };
   uint32_t extras = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -206,7 +206,103 @@ static const struct lls_gguf_pair mistral_keys[] = {
     {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
     END};
 
+/* ---- mixtures ---- */
+
+#define SHARED(part)                                                                     \
+  {part ".gate_proj", "ffn_gate_shexp"}, {part ".up_proj", "ffn_up_shexp"},              \
+  {                                                                                      \
+    part ".down_proj", "ffn_down_shexp"                                                  \
+  }
+
+static const struct lls_gguf_pair qwen2moe_tensors[] = {
+    SHARED("mlp.shared_expert"), {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"}, END};
+static const struct lls_gguf_pair qwen2moe_keys[] = {
+    {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, END};
+static const struct lls_gguf_pair qwen2moe_switches[] = {{"qkv_bias", "attn_q.bias"},
+                                                         END};
+
+/* Weights of Qwen2's experts are not made to add up to 1. */
+static void describe_qwen2moe(const struct lls_gguf *g, json_t *config)
+{
+  (void)g;
+  json_object_set_new(config, "norm_topk_prob", json_false());
+}
+
+#define LOGISTIC 2 /* a value of expert_gating_func, which the two have */
+
+/* Layers behind the last one, which predict further tokens, are passed over. */
+static void describe_logistic(const struct lls_gguf *g, json_t *config)
+{
+  json_int_t layers = json_integer_value(json_object_get(config, "num_hidden_layers"));
+  json_int_t behind =
+      json_integer_value(json_object_get(config, "num_nextn_predict_layers"));
+  (void)g;
+  if (json_integer_value(json_object_get(config, "gating_func")) == LOGISTIC)
+    json_object_del(config, "gating_func");
+  if (behind > 0 && behind < layers)
+    json_object_set_new(config, "num_hidden_layers", json_integer(layers - behind));
+}
+
+static const struct lls_gguf_pair glm4moe_tensors[] = {SHARED("mlp.shared_experts"), END};
+static const struct lls_gguf_pair glm4moe_keys[] = {
+    {"n_shared_experts", "expert_shared_count"},
+    {"first_k_dense_replace", "leading_dense_block_count"},
+    {"routed_scaling_factor", "expert_weights_scale"},
+    {"n_group", "expert_group_count"},
+    {"topk_group", "expert_group_used_count"},
+    {"num_nextn_predict_layers", "nextn_predict_layers"},
+    {"gating_func", "expert_gating_func"},
+    END};
+static const struct lls_gguf_pair glm4moe_switches[] = {
+    {"attention_bias", "attn_q.bias"}, {"use_qk_norm", "attn_q_norm.weight"}, END};
+static const struct lls_gguf_pair minimax_keys[] = {{"gating_func", "expert_gating_func"},
+                                                    END};
+
+static const struct lls_gguf_pair hunyuan_moe_tensors[] = {
+    SHARED("mlp.shared_mlp"),
+    {"mlp.gate.wg", "ffn_gate_inp"},
+    {"self_attn.query_layernorm", "attn_q_norm"},
+    {"self_attn.key_layernorm", "attn_k_norm"},
+    END};
+static const struct lls_gguf_pair hunyuan_moe_keys[] = {
+    {"moe_topk", "expert_used_count"},
+    {"num_shared_expert", "expert_shared_count"},
+    {"shared_width", "expert_shared_feed_forward_length"},
+    END};
+
+/* The shared expert is as wide as the MLP of the dense models. */
+static void describe_hunyuan_moe(const struct lls_gguf *g, json_t *config)
+{
+  (void)g;
+  if (json_equal(json_object_get(config, "shared_width"),
+                 json_object_get(config, "intermediate_size")))
+    json_object_del(config, "shared_width");
+}
+
 const struct lls_gguf_architecture lls_gguf_families[] = {
+    {.name = "qwen2moe",
+     .mixture = "Qwen2MoeForCausalLM",
+     .dense_layers = true,
+     .tensors = qwen2moe_tensors,
+     .keys = qwen2moe_keys,
+     .switches = qwen2moe_switches,
+     .describe = describe_qwen2moe},
+    {.name = "glm4moe",
+     .mixture = "Glm4MoeForCausalLM",
+     .post_norms = true,
+     .tensors = glm4moe_tensors,
+     .keys = glm4moe_keys,
+     .switches = glm4moe_switches,
+     .describe = describe_logistic},
+    {.name = "minimax-m2",
+     .mixture = "MiniMaxM2ForCausalLM",
+     .keys = minimax_keys,
+     .describe = describe_logistic},
+    {.name = "hunyuan-moe",
+     .mixture = "HunYuanMoEV1ForCausalLM",
+     .tensors = hunyuan_moe_tensors,
+     .keys = hunyuan_moe_keys,
+     .describe = describe_hunyuan_moe},
     {.name = "mistral3",
      .model = "Ministral3ForCausalLM",
      .pairs = true,

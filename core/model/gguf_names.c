@@ -114,7 +114,9 @@ static const struct lls_gguf_pair expert_parts[] = {
 
 /* Names whose suffix differs, too. */
 static const struct lls_gguf_pair whole_parts[] = {
-    {"self_attn.sinks", "attn_sinks.weight"}};
+    {"self_attn.sinks", "attn_sinks.weight"},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"}};
 
 static const struct lls_gguf_pair input_norms[] = {
     {"post_attention_layernorm", "ffn_norm"}};

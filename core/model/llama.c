@@ -57,7 +57,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
 }
 
 static const char *const names[] = {"LlamaForCausalLM", "MistralForCausalLM",
-                                    "YiForCausalLM", NULL};
+                                    "YiForCausalLM", "MistralModel", NULL};
 
 const struct lls_architecture lls_llama = {
     .title = "Llama (2, 3, Mistral, Yi, SmolLM2)",

@@ -8,7 +8,9 @@
 
 #include "core/device/quantised.h"
 #include "core/model/architecture.h"
+#include "core/model/checkpoint.h"
 #include "core/model/config_keys.h"
+#include "core/model/gguf.h"
 #include "core/model/quantisation.h"
 
 #define ADDRESS(name) &name,
@@ -298,9 +300,42 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
                     "%s: %u of %u experts a row: at most %d of %d are supported",
                     json->file, c->mixture.active, c->mixture.experts, LLS_MAX_ACTIVE,
                     LLS_MAX_EXPERTS);
+  if (c->mixture.groups > 1 &&
+      (c->mixture.experts % c->mixture.groups != 0 ||
+       c->mixture.used_groups > c->mixture.groups ||
+       c->mixture.experts / c->mixture.groups * c->mixture.used_groups <
+           c->mixture.active))
+    return lls_fail(err, -EINVAL, "%s: %u of %u groups of %u experts cannot be chosen",
+                    json->file, c->mixture.used_groups, c->mixture.groups,
+                    c->mixture.experts);
+  if (c->mixture.shared > 1 << 24)
+    return lls_fail(err, -EINVAL, "%s: no model has a shared expert of %u columns",
+                    json->file, c->mixture.shared);
   if (!(c->norm_epsilon > 0 && c->norm_epsilon < 1))
     return lls_fail(err, -EINVAL, "%s: the norm's epsilon should be between 0 and 1",
                     json->file);
+  return 0;
+}
+
+/* Finds out whether a model that sentence-transformers pools has a head, as its class
+ * may promise one that was not saved. */
+static int look_for_head(const char *folder, struct lls_model_config *out,
+                         struct lls_error *err)
+{
+  struct lls_json pooling;
+  struct lls_checkpoint *file;
+  char name[128];
+  if (out->encoder || out->tied_embeddings || lls_is_gguf(folder))
+    return 0;
+  int rc = lls_json_read(folder, "1_Pooling/config.json", &pooling, err);
+  if (rc < 0)
+    return rc == -ENOENT ? 0 : rc;
+  lls_json_close(&pooling);
+  if (lls_checkpoint_open(folder, &file, err) < 0)
+    return 0; /* told when the weights are loaded */
+  snprintf(name, sizeof name, "%s.weight", out->architecture->tensors.head);
+  out->headless = !lls_checkpoint_has(file, name);
+  lls_checkpoint_close(file);
   return 0;
 }
 
@@ -352,6 +387,8 @@ static int configure(const char *folder, const struct lls_json *json, bool encod
     rc = read_tokens(folder, json, out, err);
   if (rc == 0)
     rc = lls_config_check_keys(json, out, err);
+  if (rc == 0)
+    rc = look_for_head(folder, out, err);
   return rc < 0 ? rc : read_text_tokens(folder, out, err);
 }
 

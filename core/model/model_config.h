@@ -74,6 +74,12 @@ struct lls_mixture_config {
   uint32_t ffn;     /* inner width of an expert */
   bool normalise;   /* the weights of a row's experts are scaled to a sum of 1 */
   bool biases;      /* router and experts have biases */
+  bool logistic;    /* the router's weights: logistic functions instead of a softmax */
+  bool corrected;   /* a bias is added to them where experts are chosen */
+  float scale;      /* factor of the weights; 0 = 1 */
+  uint32_t groups, used_groups; /* experts are chosen in the best groups; 0 = one group */
+  uint32_t shared;  /* inner width of the MLP that all rows go through too; 0 = none */
+  bool shared_gate; /* its output is multiplied by a logistic function of a score */
 };
 
 /* The places of a layer's norms. */
@@ -154,6 +160,8 @@ struct lls_model_config {
 
   bool qkv_bias, output_bias, mlp_bias, head_bias;
   bool tied_embeddings; /* the head is the embedding table */
+  bool headless;        /* an embedder, whose folder was saved without a head: it makes
+                         * vectors, and no text */
 
   int32_t bos;              /* -1 = none */
   int32_t eos[LLS_MAX_EOS]; /* (n_eos) each of them ends a sequence */

@@ -36,7 +36,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   return rc < 0 ? rc : lls_config_qwen_window(json, out, err);
 }
 
-static const char *const names[] = {"Qwen2ForCausalLM", NULL};
+static const char *const names[] = {"Qwen2ForCausalLM", "Qwen2Model", NULL};
 
 const struct lls_architecture lls_qwen2 = {
     .title = "Qwen2 and 2.5",

@@ -10,7 +10,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   return rc < 0 ? rc : lls_config_qwen_window(json, out, err);
 }
 
-static const char *const names[] = {"Qwen3ForCausalLM", NULL};
+static const char *const names[] = {"Qwen3ForCausalLM", "Qwen3Model", NULL};
 
 const struct lls_architecture lls_qwen3 = {
     .title = "Qwen3",

@@ -249,6 +249,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .pooling = s->pooling,
       .vector_columns = lls_engine_vector_columns(s->engines[0]),
       .encoder = {.is_one = s->model.encoder,
+                  .headless = s->model.headless,
                   .scores_pairs = s->model.labels > 0,
                   .plain_score = s->model.plain_score,
                   .tells_texts = s->model.token_types > 1},

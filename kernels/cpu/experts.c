@@ -77,6 +77,74 @@ static void choose(const float *scores, bool normalise, const struct lls_route *
         (float)(exp((double)scores[expert[i]] - top) / (normalise ? chosen : all));
 }
 
+/* ---- choosing by more than a softmax ---------------------------------------------- */
+
+static bool is_plain(const struct lls_route *r)
+{
+  return !r->logistic && r->bias == NULL && r->groups <= 1 && r->scale == 0;
+}
+
+/* Turns scores into weights: a softmax over all, or each one's logistic function. */
+static void weigh_all(const struct lls_route *r, const float *scores, float *weight)
+{
+  double top = (double)scores[0], sum = 0;
+  for (uint32_t e = 1; e < r->experts; e++)
+    top = (double)scores[e] > top ? (double)scores[e] : top;
+  for (uint32_t e = 0; e < r->experts; e++)
+    sum += exp((double)scores[e] - top);
+  for (uint32_t e = 0; e < r->experts; e++)
+    weight[e] = (float)(r->logistic ? 1 / (1 + exp(-(double)scores[e]))
+                                    : exp((double)scores[e] - top) / sum);
+}
+
+/* Returns the sum of the two largest numbers. */
+static float best_two(const float *x, uint32_t n)
+{
+  float first = -INFINITY, second = -INFINITY;
+  for (uint32_t i = 0; i < n; i++) {
+    if (x[i] > first) {
+      second = first;
+      first = x[i];
+    } else if (x[i] > second) {
+      second = x[i];
+    }
+  }
+  return first + second;
+}
+
+/* Takes experts of all but the best groups out of the choice. */
+static void keep_groups(const struct lls_route *r, float *wanted)
+{
+  float best[LLS_MAX_EXPERTS];
+  uint32_t kept[LLS_MAX_EXPERTS], each = r->experts / r->groups;
+  for (uint32_t g = 0; g < r->groups; g++)
+    best[g] = best_two(wanted + g * each, each);
+  for (uint32_t i = 0; i < r->used_groups; i++)
+    kept[i] = best_left(best, r->groups, kept, i);
+  for (uint32_t e = 0; e < r->experts; e++)
+    if (!is_chosen(kept, r->used_groups, e / each))
+      wanted[e] = -INFINITY;
+}
+
+static void choose_otherwise(const float *scores, bool normalise,
+                             const struct lls_route *r, uint32_t *expert, float *weight)
+{
+  float all[LLS_MAX_EXPERTS], wanted[LLS_MAX_EXPERTS];
+  double chosen = 0, scale = r->scale > 0 ? (double)r->scale : 1;
+  weigh_all(r, scores, all);
+  for (uint32_t e = 0; e < r->experts; e++)
+    wanted[e] = all[e] + (r->bias != NULL ? r->bias[e] : 0);
+  if (r->groups > 1)
+    keep_groups(r, wanted);
+  for (uint32_t i = 0; i < r->active; i++) {
+    expert[i] = best_left(wanted, r->experts, expert, i);
+    chosen += (double)all[expert[i]];
+  }
+  for (uint32_t i = 0; i < r->active; i++)
+    weight[i] =
+        (float)((double)all[expert[i]] * scale / (normalise ? chosen + 1e-20 : 1));
+}
+
 struct choosing {
   const struct lls_route *route;
   const float *scores; /* (n_rows, experts) */
@@ -91,8 +159,9 @@ static void choose_task(void *arg, unsigned thread, unsigned n_threads)
   size_t begin, end;
   lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++)
-    choose(w->scores + i * r->experts, w->normalise, r, r->expert + i * r->active,
-           r->weight + i * r->active);
+    (is_plain(r) ? choose : choose_otherwise)(w->scores + i * r->experts, w->normalise, r,
+                                              r->expert + i * r->active,
+                                              r->weight + i * r->active);
 }
 
 /* Counting sort: the entries of an expert stay in the order of their rows. */

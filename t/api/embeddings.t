@@ -10,6 +10,8 @@ use lib $FindBin::Bin;
 use LlmServer;
 use JSON::PP;
 use List::Util qw(sum);
+use File::Basename qw(basename);
+use File::Temp qw(tempdir);
 use MIME::Base64;
 use Test::More;
 
@@ -151,6 +153,21 @@ for my $pooling (qw(last mean)) {
     is $server->stop, 0, '  the server ends well';
 }
 cmp_ok length_of(map { $by{last}[$_] - $by{mean}[$_] } 0 .. 63), '>', 0.1, 'which is not the same';
+
+# As Qwen3-Embedding-8B is published: a class with a head, and no head among the tensors.
+my $headless = tempdir(CLEANUP => 1);
+mkdir "$headless/1_Pooling";
+symlink "$stories/$_", "$headless/$_" for grep { $_ ne 'config.json' } map { basename($_) } glob "$stories/*";
+my $config = decode_json(LlmServer::read_file("$stories/config.json"));
+$config->{tie_word_embeddings} = JSON::PP::false;
+LlmServer::write_file("$headless/config.json", encode_json($config));
+LlmServer::write_file("$headless/1_Pooling/config.json", '{"pooling_mode_lasttoken":true}');
+$server = LlmServer->serve("[model]\npath = $headless\n[engine]\ndevice = cpu\nmax_step_tokens = 32\n");
+is_vector +(vectors(embed(input => $texts[0])))[0], $by{last}, 'a folder without a head: the same vector';
+$answer = $server->post('/v1/completions', { prompt => 'Once', max_tokens => 3 });
+is $answer->{status}, 400, '  and no text';
+like $answer->{json}{error}{message}, qr/makes no text, it was saved without a head/, '  for the reason that it has no head';
+is $server->stop, 0, '  the server ends well';
 
 my %elsewhere = (
     'two ranks'            => "[engine]\ntensor_parallel_size = 2\ndevice = cpu\nmax_step_tokens = 32\n",

@@ -50,6 +50,8 @@ static void test_extras(void **state)
   } cases[] = {{"bloom", "does not have ALiBi, which this model needs"},
                {"apertus", "does not have xIELU"},
                {"nemotron", "does not have the squared ReLU"},
+               {"glm-4.5", "does not have a router of experts other than a softmax"},
+               {"qwen2-moe", "does not have a gate of the shared expert"},
                {"ministral-3", "does not have queries that grow"}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -82,20 +84,27 @@ static size_t add_family(struct CMUnitTest *tests, size_t n, char *name)
   return n;
 }
 
-int main(void)
+/* Arguments, if there are any, name the models of $LLS_SRCDIR/t/data/models to test:
+ * bench/models/table.py makes those of every family. */
+int main(int argc, char **argv)
 {
   static char *names[] = {
-      "qwen3-vl",    "qwen2.5-vl",  "mistral-small-3", "granite-3", "ernie-4.5",
-      "command-r",   "command-r7b", "exaone-4",        "olmo-3",    "seed-oss",
-      "hunyuan",     "starcoder2",  "gpt-2",           "gpt-j",     "phi-2",
-      "stablelm",    "falcon",      "falcon-40b",      "glm-4",     "apertus",
-      "bloom",       "mpt",         "nemotron",        "minicpm",   "pythia",
-      "ministral-3",
+      "qwen3-vl",    "qwen2.5-vl",    "mistral-small-3", "granite-3",  "ernie-4.5",
+      "command-r",   "command-r7b",   "exaone-4",        "olmo-3",     "seed-oss",
+      "hunyuan",     "starcoder2",    "gpt-2",           "gpt-j",      "phi-2",
+      "stablelm",    "falcon",        "falcon-40b",      "glm-4",      "apertus",
+      "bloom",       "mpt",           "nemotron",        "minicpm",    "pythia",
+      "ministral-3", "qwen2-moe",     "glm-4.5",         "minimax-m2", "hunyuan-a13b",
+      "hy3",         "ernie-4.5-moe",
   };
-  struct CMUnitTest tests[3 * sizeof names / sizeof names[0] + 1];
-  size_t n = 0;
-  tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-    n = add_family(tests, n, names[i]);
+  static struct CMUnitTest tests[3 * 64 + 1];
+  size_t n = 0, n_names = sizeof names / sizeof names[0];
+  char **models = argc > 1 ? argv + 1 : names;
+  n_names = argc > 1 ? (size_t)argc - 1 : n_names;
+  assert_true(n_names <= 64);
+  if (argc <= 1)
+    tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
+  for (size_t i = 0; i < n_names; i++)
+    n = add_family(tests, n, models[i]);
   return _cmocka_run_group_tests("families", tests, n, NULL, NULL);
 }
