@@ -302,6 +302,7 @@ static int create_report(struct run *r)
       .keep_gaps = o->save_detailed,
   };
   r->watch.block_tokens = pool->block_tokens;
+  r->watch.block_units = lls_all_units(pool);
   int rc = lls_report_create(r->workload, &options, &r->report, r->err);
   r->watch.report = r->report;
   return rc;

@@ -4,12 +4,12 @@
 
 #include <llmserve/scheduler.h>
 
-/* Returns the K and V units that `tokens` would need if all blocks were full. Tokens
- * shared by several requests are counted for each, but stored once, so the result is at
- * most `used`. */
+/* Returns the units that `tokens` would need in KV form if all blocks were full. Tokens
+ * shared by several requests are counted for each, but stored once, and those that left a
+ * window are stored by some layers only, so the result is at most `used`. */
 static uint64_t filled_units(const struct lls_watch *w, uint64_t tokens, uint64_t used)
 {
-  uint64_t units = w->block_tokens > 0 ? 2 * tokens / w->block_tokens : 0;
+  uint64_t units = w->block_tokens > 0 ? w->block_units * tokens / w->block_tokens : 0;
   return units < used ? units : used;
 }
 

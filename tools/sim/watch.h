@@ -11,7 +11,7 @@
 struct lls_watch {
   struct lls_report *report;
   struct lls_decisions decisions;
-  uint32_t block_tokens;
+  uint32_t block_tokens, block_units; /* units: of a block of each group of layers */
   bool measure_plans;
   uint64_t steps, tokens; /* steps and drawn tokens so far */
 };
