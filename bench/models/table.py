@@ -7,7 +7,7 @@ classes in a temporary folder, runs t/unit/test_families of a build on each, and
 A family counts if every prompt has transformers' logits within 1e-4 and its greedy ids, however steps are cut, from the
 folder, from the GGUF file where there is one, and on two ranks. Column "off": the largest difference of a logit of the
 folder in all steps. Column "no.": the place in the list of 60 families that people run most; families of the older tests
-(t/unit/test_engine, test_encoder) are listed from OLDER. It needs torch, transformers and gguf (a Python package)."""
+(t/unit/test_engine, test_encoder, t/api/embeddings.t) are listed from OLDER. It needs torch, transformers and gguf (a Python package)."""
 import os
 import re
 import subprocess
@@ -21,7 +21,8 @@ from families import FAMILIES
 OLDER = {
     4: "Qwen3", 6: "Llama 3", 7: "gpt-oss", 8: "Qwen2.5", 9: "Qwen3-MoE", 16: "Gemma 3 (text)", 22: "Phi-4, Phi-4-mini",
     28: "Mistral 7B, Nemo", 29: "SmolLM2, 3", 32: "Gemma 2", 33: "Mixtral", 39: "Falcon 3", 43: "Yi, OLMo 2", 46: "OPT",
-    47: "Pythia", 52: "MiniLM", 53: "bge", 59: "cross-encoders"
+    47: "Pythia", 52: "MiniLM", 53: "bge", 55: "Qwen3-Embedding",
+    59: "cross-encoders"
 }
 
 
