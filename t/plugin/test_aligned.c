@@ -36,6 +36,8 @@ static void make(struct batch *b, uint32_t n, const uint32_t *lengths,
   b->a.found = b->found;
   b->a.n_running = n;
   b->a.block_tokens = 16;
+  b->a.fit = (struct lls_pol_fit){
+      .block_tokens = 16, .first_units = 2, .block_units = 2, .growth_units = 2};
   b->host = (struct lls_host){.context = b, .random = next_random};
   b->a.base.host = &b->host;
   for (uint32_t i = 0; i < n; i++) {
