@@ -49,7 +49,9 @@ void lls_pol_fit_look(struct lls_pol_fit *f, const struct lls_step_view *v)
   const struct lls_request *r = v->waiting[0];
   uint32_t one = need_of(v, r, 1), many = need_of(v, r, MANY);
   uint32_t more = need_of(v, r, MANY + 1);
-  if (one == 0 || many <= one || more < many) /* it does not take blocks as they come */
+  /* A region for the whole sequence is as large for two blocks as for one. */
+  bool by_blocks = need_of(v, r, 2) > one && more >= many;
+  if (one == 0 || !by_blocks)
     return;
   uint64_t grown = (uint64_t)MANY * (more - many);
   set(f, one, more - many, many > grown ? (uint32_t)(many - grown) : 0);

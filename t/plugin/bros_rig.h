@@ -151,6 +151,8 @@ static inline void rig_init(struct rig *g)
                                         .prefix = prefix};
   g->b = (struct bros){.params = paper, .cost = example_cost, .t_avg = 0.02};
   g->b.base.host = &g->host;
+  g->b.fit = (struct lls_pol_fit){
+      .block_tokens = 16, .first_units = 2, .block_units = 2, .growth_units = 2};
   g->b.candidates = g->candidates;
   g->b.rt_ready.items = g->lists[0];
   g->b.be_ready.items = g->lists[1];

@@ -10,9 +10,10 @@
 #define TOKENS 16
 
 /* A cache with a block of `full` units for each block of tokens, and one of `window`
- * units for each but at most `most`; and a state. */
+ * units for each but at most `most`; and a state. A sequence has `least` blocks from its
+ * start, and no more than `end` where that is not 0. */
 struct cache {
-  uint32_t full, window, most, state;
+  uint32_t full, window, most, state, least, end;
 };
 
 static int need(void *context, const struct lls_request *r, uint32_t tokens,
@@ -21,6 +22,8 @@ static int need(void *context, const struct lls_request *r, uint32_t tokens,
   const struct cache *c = context;
   uint32_t n = (tokens + TOKENS - 1) / TOKENS;
   (void)r, (void)form;
+  n = n < c->least ? c->least : n;
+  n = c->end > 0 && n > c->end ? c->end : n;
   out->new_units = c->full * n + c->window * (n < c->most ? n : c->most) + c->state;
   return 0;
 }
@@ -107,6 +110,10 @@ static void test_regions(void **state)
   (void)state;
   look(&f, &c);
   assert_int_equal(lls_pol_fit_tokens(&f, 10), 5 * TOKENS);
+  struct cache of_its_length = {.full = 2, .least = 8, .end = 20};
+  look(&f, &of_its_length);
+  assert_int_equal(f.growth_units, 2);
+  assert_int_equal(lls_pol_fit_units(&f, 30 * TOKENS), 60);
 }
 
 int main(void)
