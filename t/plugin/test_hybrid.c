@@ -159,7 +159,7 @@ static void test_spoiled_state(void **state)
   cached(&bed, 20, LLS_FORM_KV);
   assert_int_equal(bed.c->export_state(bed.cache_self, &blob), 0);
   char *bytes = blob.data;
-  for (size_t i = 0; i < blob.bytes; i += 2) {
+  for (size_t i = 0; i < blob.bytes; i += 13) { /* each byte of an eight in turn */
     struct lls_blob shorter = blob;
     char old = bytes[i];
     shorter.bytes = i;
