@@ -50,7 +50,9 @@ int lls_caps_check(const struct lls_cache_caps *caps, struct lls_error *err)
   const size_t least = LLS_SIZE_UP_TO(struct lls_cache_caps, groups);
   char expected[48];
   format_range(expected, least, sizeof *caps);
-  if (caps->size < least || caps->size > sizeof *caps)
+  /* In a vtable of before caps a callback is there, at any address. */
+  bool aligned = (uintptr_t)caps % _Alignof(struct lls_cache_caps) == 0;
+  if (!aligned || caps->size < least || caps->size > sizeof *caps)
     return lls_fail(err, -EPROTO,
                     "struct lls_cache_vtable: caps: expected a struct of %s bytes, found "
                     "something else" BUILD_IT,

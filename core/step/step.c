@@ -257,7 +257,6 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
                                    .before_draws_context = in};
   lls_cache_copies(in, &batch.copies, &batch.n_copies);
   in->batch.swaps = any_swaps(batch.copies, batch.n_copies);
-  in->status.copied_bytes += bytes_of(in, batch.copies, batch.n_copies);
   in->status.handed_bytes += lls_migrate_bytes(in);
   if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0) {
     *copied = in->moving.n > 0 || lls_offered_are_moving(in);
@@ -268,8 +267,10 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     return true;
   }
   int rc = submit(in, &batch);
-  if (rc == 0)
+  if (rc == 0) { /* of copies that the engine has found sound */
+    in->status.copied_bytes += bytes_of(in, batch.copies, batch.n_copies);
     lls_instance_catch_up(in);
+  }
   if (rc == 0)
     rc = lls_engine_wait(in->engine, result, &in->health.failure);
   if (rc == 0) {

@@ -26,7 +26,8 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   w->plans++;
   lls_pol_fit_look(&w->fit, view);
   worth_set_budget(w, view);
-  worth_look(w, view, lls_pol_fit_tokens(&w->fit, s.total_units) + 1);
+  uint32_t most = lls_pol_fit_tokens(&w->fit, s.total_units);
+  worth_look(w, view, most < UINT32_MAX ? most + 1 : most);
   worth_fill(w, &s);
   lls_pol_dropped_planned(&w->dropped, out);
   worth_learn_plan(&w->learned, w->short_of_memory, s.preempted);
