@@ -50,7 +50,7 @@ int lls_caps_check(const struct lls_cache_caps *caps, struct lls_error *err)
   const size_t least = LLS_SIZE_UP_TO(struct lls_cache_caps, groups);
   char expected[48];
   format_range(expected, least, sizeof *caps);
-  /* In a vtable of before caps a callback is there, at any address. */
+  /* A vtable of before caps has a callback in this place, at any address. */
   bool aligned = (uintptr_t)caps % _Alignof(struct lls_cache_caps) == 0;
   if (!aligned || caps->size < least || caps->size > sizeof *caps)
     return lls_fail(err, -EPROTO,
