@@ -65,7 +65,7 @@ struct batch {
   struct lls_step_sequence sequences[16];
   uint32_t row_sequence[MAX_ROWS];
   struct lls_device_step step;
-  double bytes, operations; /* of one call */
+  double bytes, operations; /* that one call reads, and carries out */
 };
 
 static void fail(const char *what)

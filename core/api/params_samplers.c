@@ -10,9 +10,9 @@
 
 #define BREAKERS    "dry_sequence_breakers"
 #define MOST        32    /* breakers of a request */
-#define MOST_BYTES  40    /* of a breaker */
+#define MOST_BYTES  40    /* in a breaker's text */
 #define MOST_TAIL   20    /* tokens of a breaker's rest */
-#define MOST_TOKENS 65536 /* of all sequences */
+#define MOST_TOKENS 65536 /* of a request's breakers, as sequences of tokens */
 
 /* ---- the order --------------------------------------------------------------------- */
 

@@ -29,7 +29,7 @@ struct lls_listen_address {
   char host[LLS_HOST_MAX]; /* as of lls_address_split */
   char port[6];
   char path[LLS_SOCKET_PATH_MAX]; /* of a Unix socket; "": TCP */
-  unsigned mode;                  /* of the socket's file */
+  unsigned mode;                  /* permission bits of the socket's file */
   enum lls_listen_tls tls;
 };
 

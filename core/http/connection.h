@@ -101,7 +101,7 @@ struct lls_http_server {
   struct lls_tls *tls; /* for new connections; NULL: there is no TLS */
   struct lls_http_listener listeners[LLS_HTTP_MAX_LISTENERS]; /* (n_listeners) */
   unsigned n_listeners;
-  char address[80]; /* of the first TCP listener */
+  char address[80]; /* HOST:PORT where the first TCP listener listens */
   bool exposed;     /* listens on more than loopback */
   uv_timer_t sweep;
   bool sweeping;

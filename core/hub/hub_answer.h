@@ -8,7 +8,7 @@
 #include "core/hub/hub_places.h"
 
 struct lls_hub_answer {
-  long status;         /* of HTTP */
+  long status;         /* HTTP's status code */
   char code[48];       /* x-error-code, such as GatedRepo, or "" */
   char message[200];   /* x-error-message, or "" */
   uint64_t range_from; /* content-range: first byte of the body */

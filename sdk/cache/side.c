@@ -149,8 +149,8 @@ bool lls_pol_side_grow(struct lls_pol_side *m, struct lls_pol_sequence *s, uint3
   return true;
 }
 
-/* One less holds the block. On the host, which the tree does not have, that is its only
- * holder. */
+/* Drops one holder of a block. Without holders a device block stays in the tree for
+ * later prompts; a host block, which is in no tree, becomes free. */
 static void give_back(struct lls_pol_side *m, uint32_t tier, uint32_t unit)
 {
   if (tier == LLS_TIER_DEVICE)

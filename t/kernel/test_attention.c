@@ -110,10 +110,10 @@ static void caps(struct lls_device *device)
   }
 }
 
-/* Sinks without effect, with a share of the weights, and with nearly all of them. */
-static void sinks(struct lls_device *device)
+/* Two KV heads of two query heads each, with numbers for each of the four: with and
+ * without a window, in both elements. */
+static void four_heads(struct lls_device *device, const float *sinks, const float *slopes)
 {
-  static const float numbers[] = {-40, 0, 1.5f, 30};
   for (size_t i = 0; i < 4; i++) {
     struct shape shape = {
         .kv_heads = 2,
@@ -122,28 +122,25 @@ static void sinks(struct lls_device *device)
         .block_tokens = 16,
         .element = i % 2 ? LLS_BF16 : LLS_F32,
         .window = i < 2 ? 70 : 0,
-        .sinks = numbers,
+        .sinks = sinks,
+        .slopes = slopes,
     };
     mixed_batch(device, &shape, NULL);
   }
+}
+
+/* Sinks without effect, with a share of the weights, and with nearly all of them. */
+static void sinks(struct lls_device *device)
+{
+  static const float numbers[] = {-40, 0, 1.5f, 30};
+  four_heads(device, numbers, NULL);
 }
 
 /* Slopes of 2^-1, 2^-8 and between; with the largest, far tokens have no weight. */
 static void slopes(struct lls_device *device)
 {
   static const float numbers[] = {0.5f, 0.25f, 0.0625f, 0.00390625f};
-  for (size_t i = 0; i < 4; i++) {
-    struct shape shape = {
-        .kv_heads = 2,
-        .group = 2,
-        .head_dim = 32,
-        .block_tokens = 16,
-        .element = i % 2 ? LLS_BF16 : LLS_F32,
-        .window = i < 2 ? 70 : 0,
-        .slopes = numbers,
-    };
-    mixed_batch(device, &shape, NULL);
-  }
+  four_heads(device, NULL, numbers);
 }
 
 static void test_slopes(void **state)

@@ -287,8 +287,8 @@ static void test_refused_shapes(void **state)
   assert_int_equal(f->device->ops->pool_create(f->device, &bad, &pool, &err), -ENOMEM);
 }
 
-/* Both tiers are zero when new, so that a scheduler's bug cannot reveal another
- * request's text. */
+/* New device and host memory is zero: a block that is read before it is written reveals
+ * nothing of an earlier process. */
 static void test_new_blocks_are_empty(void **state)
 {
   struct fixture *f = *state;

@@ -80,7 +80,8 @@ static void test_int8_frees_units(void **state)
   }
 }
 
-/* Others compute while it moves out and back; when it is back it is complete. */
+/* Other requests compute while a sequence moves to the host and back. Afterwards the
+ * device holds all its tokens again. */
 static void test_moves_ahead(void **state)
 {
   (void)state;

@@ -141,7 +141,7 @@ static void test_kept_tables(void **state)
   each_manager(kept_tables);
 }
 
-/* The other instance does not get the blocks that have left the window. */
+/* A hand-over to another instance leaves out the blocks before the window. */
 static void handed_over(const char *cache)
 {
   struct harness_options o = options("mistral-window", "distserve", cache);
