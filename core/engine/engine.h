@@ -29,6 +29,7 @@
 #include "core/model/model_config.h"
 
 struct lls_engine;
+struct lls_text; /* core/base/text.h */
 
 struct lls_engine_options {
   const char *model_path; /* folder with config.json and *.safetensors, or .gguf */
@@ -102,10 +103,10 @@ const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
 size_t lls_engine_units_for(const struct lls_engine *, size_t tokens);
 /* Returns those that it holds when a step of few tokens has ended. */
 size_t lls_engine_resting_units(const struct lls_engine *, size_t tokens);
-/* Writes how many bytes a token takes in each group of layers, and how many a sequence of
- * that many tokens. */
-void lls_engine_describe_cache(const struct lls_engine *, uint32_t tokens, char *text,
-                               size_t size);
+/* Appends how many bytes a token takes in each group of layers, and how many a sequence
+ * of that many tokens. */
+void lls_engine_describe_cache(const struct lls_engine *, uint32_t tokens,
+                               struct lls_text *out);
 const char *lls_engine_device_name(const struct lls_engine *); /* "cpu", "cuda", "sim" */
 /* Returns a text that explains the size of the device pool. */
 const char *lls_engine_pool_reason(const struct lls_engine *);

@@ -8,9 +8,8 @@
  * first one. Where the cache manager keeps fewer groups the layers with the narrowest
  * windows share the last group, which keeps what the widest of them reads.
  */
-#include <stdio.h>
-
 #include "core/base/least.h"
+#include "core/base/text.h"
 #include "core/engine/engine_internal.h"
 
 /* ---- layers ------------------------------------------------------------------------ */
@@ -128,37 +127,31 @@ size_t lls_engine_resting_units(const struct lls_engine *e, size_t tokens)
   return units_for(e, tokens, 0);
 }
 
-/* Writes what a group's layers keep of a token, and of how many tokens. */
-static int describe_group(const struct lls_engine *e, const struct lls_engine_group *g,
-                          char *text, size_t size)
+/* Appends what a group's layers keep of a token, and of how many tokens. */
+static void describe_group(const struct lls_engine *e, const struct lls_engine_group *g,
+                           struct lls_text *out)
 {
   double unit = (double)lls_unit_bytes(&e->pool_shape) / e->options.block_tokens;
-  int n = snprintf(text, size, "%g KiB a token in %u layers",
-                   unit * g->form_units[LLS_FORM_KV] / 1024, g->seen.layers);
-  if (n < 0 || (size_t)n >= size || g->seen.kind != LLS_GROUP_WINDOW)
-    return n;
-  return n + snprintf(text + n, size - (size_t)n, "%s%u tokens",
-                      e->options.gives_back ? " that keep " : ", all kept, window ",
-                      g->seen.window);
+  lls_text_printf(out, "%g KiB a token in %u layers",
+                  unit * g->form_units[LLS_FORM_KV] / 1024, g->seen.layers);
+  if (g->seen.kind == LLS_GROUP_WINDOW)
+    lls_text_printf(out, "%s%u tokens",
+                    e->options.gives_back ? " that keep " : ", all kept, window ",
+                    g->seen.window);
 }
 
-void lls_engine_describe_cache(const struct lls_engine *e, uint32_t tokens, char *text,
-                               size_t size)
+void lls_engine_describe_cache(const struct lls_engine *e, uint32_t tokens,
+                               struct lls_text *out)
 {
   double mib = (double)lls_unit_bytes(&e->pool_shape) / (1 << 20);
   size_t blocks = (tokens + e->options.block_tokens - 1) / e->options.block_tokens;
   size_t units = lls_engine_resting_units(e, tokens);
   size_t all = blocks * lls_all_units(&e->pool_shape);
-  int n = 0;
-  for (uint32_t i = 0; i < e->caps.n_groups && n >= 0 && (size_t)n < size; i++) {
-    n += snprintf(text + n, size - (size_t)n, "%s", i > 0 ? ", " : "");
-    if ((size_t)n < size)
-      n += describe_group(e, &e->groups[i], text + n, size - (size_t)n);
+  for (uint32_t i = 0; i < e->caps.n_groups; i++) {
+    lls_text_puts(out, i > 0 ? ", " : "");
+    describe_group(e, &e->groups[i], out);
   }
-  if (n >= 0 && (size_t)n < size)
-    n += snprintf(text + n, size - (size_t)n, "; %.1f MiB a sequence of %u tokens",
-                  (double)units * mib, tokens);
-  if (n >= 0 && (size_t)n < size && units < all)
-    snprintf(text + n, size - (size_t)n, ", %.1f MiB if every layer kept all",
-             (double)all * mib);
+  lls_text_printf(out, "; %.1f MiB a sequence of %u tokens", (double)units * mib, tokens);
+  if (units < all)
+    lls_text_printf(out, ", %.1f MiB if every layer kept all", (double)all * mib);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "core/assembly/options.h"
+#include "core/base/text.h"
 #include "core/serve/serve.h"
 #include "core/serve/daemon.h"
 
@@ -169,9 +170,11 @@ static int check_policies(struct server *s, struct lls_error *err)
 static void print_cache(const struct server *s)
 {
   const struct lls_engine *e = s->engines[0];
-  char text[512];
-  lls_engine_describe_cache(e, lls_engine_caps(e)->max_context, text, sizeof text);
-  printf("cache: %s\n", text);
+  struct lls_text text = {0};
+  lls_engine_describe_cache(e, lls_engine_caps(e)->max_context, &text);
+  if (!text.failed)
+    printf("cache: %s\n", text.data);
+  lls_text_free(&text);
 }
 
 static void print(void *context, const char *text)

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "core/assembly/options.h"
+#include "core/base/text.h"
 #include "core/ranks/ranks.h"
 #include "core/serve/daemon.h"
 
@@ -70,11 +71,12 @@ static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_e
  */
 static void log_groups(struct server *s)
 {
-  char text[512];
+  struct lls_text text = {0};
   lls_engine_describe_cache(s->engines[0], lls_engine_caps(s->engines[0])->max_context,
-                            text, sizeof text);
-  if (!s->model.encoder)
-    lls_log(&s->log, LLS_LOG_INFO, "engine", "cache: %s", text);
+                            &text);
+  if (!s->model.encoder && !text.failed)
+    lls_log(&s->log, LLS_LOG_INFO, "engine", "cache: %s", text.data);
+  lls_text_free(&text);
   uint32_t window = lls_widest_window(&s->model), n = 0;
   const struct lls_plugin_module *cache = s->config->policies.cache.module;
   for (uint32_t i = 0; i < s->model.layers; i++)
