@@ -162,9 +162,10 @@ int lls_pol_face_need(void *self, const struct lls_request *r, uint32_t tokens,
 /* Tokens that have room in every group's blocks. */
 static uint32_t free_slots(const struct lls_pol_side *m, const struct lls_pol_sequence *s)
 {
-  uint32_t past = UINT32_MAX;
+  uint32_t past = m->rows.row_blocks;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    past = lls_pol_min(past, lls_pol_rows_list(&m->rows, s, group)->past);
+    if (!lls_pol_rows_is_state(&m->rows, group))
+      past = lls_pol_min(past, lls_pol_rows_list(&m->rows, s, group)->past);
   return past * m->block_tokens - s->cached;
 }
 

@@ -123,6 +123,15 @@ void lls_pol_rows_put(struct lls_pol_rows *r, const struct lls_pol_sequence *s,
   set(r, &e->block, unit);
 }
 
+void lls_pol_rows_put_state(struct lls_pol_rows *r, const struct lls_pol_sequence *s,
+                            uint32_t group, uint32_t i, uint32_t unit, uint32_t tokens)
+{
+  struct lls_block_entry *e = lls_pol_rows_entries(r, s, group) + i;
+  LLS_POL_CHECK(s->row < r->n_rows && i < LLS_POL_MAX_STATES);
+  set(r, &e->first_token, tokens);
+  set(r, &e->block, unit);
+}
+
 static void list_moved(struct lls_pol_rows *r, const struct lls_pol_sequence *s,
                        uint32_t group, uint32_t first, uint32_t block_units,
                        const uint32_t *to, uint32_t n)
@@ -161,19 +170,28 @@ void lls_pol_rows_table(struct lls_pol_rows *r, const struct lls_pol_sequence *s
 
 /* ---- a state ---------------------------------------------------------------------- */
 
+static uint32_t list_room(const struct lls_pol_rows *r, uint32_t group)
+{
+  return lls_pol_rows_is_state(r, group) ? LLS_POL_MAX_STATES : r->row_blocks;
+}
+
 /* The units of a list: the rest of its row is empty. */
 static int pass_list(struct lls_pol_rows *r, struct lls_pol_state_walk *w,
                      const struct lls_pol_sequence *s, uint32_t group)
 {
   const struct lls_pol_list *list = lls_pol_rows_list(r, s, group);
-  if (list->past > r->row_blocks || list->gone > list->past)
+  if (list->past > list_room(r, group) || list->gone > list->past)
     return -EINVAL;
   for (uint32_t i = list->gone; i < list->past; i++) {
     uint32_t unit = lls_pol_rows_entries(r, s, group)[i].block;
     uint32_t form = lls_pol_rows_entries(r, s, group)[i].form;
+    uint32_t tokens = lls_pol_rows_entries(r, s, group)[i].first_token;
+    bool state = lls_pol_rows_is_state(r, group);
     lls_pol_state_pass(w, &unit, sizeof unit);
-    lls_pol_state_pass(w, &form, sizeof form);
-    if (lls_pol_state_is_read(w))
+    lls_pol_state_pass(w, state ? &tokens : &form, sizeof form);
+    if (lls_pol_state_is_read(w) && state)
+      lls_pol_rows_put_state(r, s, group, i, unit, tokens);
+    else if (lls_pol_state_is_read(w))
       lls_pol_rows_put(r, s, group, i, unit, form);
   }
   return 0;
@@ -201,6 +219,32 @@ int lls_pol_rows_pass(struct lls_pol_rows *r, struct lls_pol_state_walk *w)
 
 /* ---- audit ------------------------------------------------------------------------ */
 
+/* Room for the tokens, or a state that has seen them? */
+static bool holds_tokens(const struct lls_pol_rows *r, const struct lls_pol_sequence *s,
+                         uint32_t group)
+{
+  uint32_t past = lls_pol_rows_list(r, s, group)->past;
+  if (lls_pol_rows_is_state(r, group))
+    return past > 0 || s->cached == 0;
+  return s->partial ||
+         ((uint64_t)s->cached + r->block_tokens - 1) / r->block_tokens <= past;
+}
+
+static void audit_entry(struct lls_pol_rows *r, struct lls_pol_report *a,
+                        const struct lls_pol_sequence *s, uint32_t group, uint32_t i)
+{
+  const struct lls_block_entry *e = lls_pol_rows_entries(r, s, group) + i;
+  bool state = lls_pol_rows_is_state(r, group);
+  bool good = state
+                  ? e->count == 0 && (i > 0 || e->first_token == s->cached)
+                  : e->first_token == i * r->block_tokens && e->count == r->block_tokens;
+  lls_pol_report_check(a, good, "broken block list", s->row);
+  if (state)
+    lls_pol_report_say(a, " %" PRIu32 " after %" PRIu32, e->block, e->first_token);
+  else
+    lls_pol_report_say(a, " %" PRIu32 ":%u", e->block, e->form);
+}
+
 static void audit_list(struct lls_pol_rows *r, struct lls_pol_report *a,
                        const struct lls_pol_sequence *s, uint32_t group)
 {
@@ -209,22 +253,15 @@ static void audit_list(struct lls_pol_rows *r, struct lls_pol_report *a,
                      "; group %" PRIu32 ": gone %" PRIu32 ", known %" PRIu32
                      ", small %" PRIu32 ", units",
                      group, list->gone, list->known, list->small);
-  if (!lls_pol_report_check(a, list->gone <= list->past && list->past <= r->row_blocks,
+  if (!lls_pol_report_check(a,
+                            list->gone <= list->past && list->past <= list_room(r, group),
                             "bad list length", s->row) ||
-      !lls_pol_report_check(
-          a,
-          s->partial ||
-              ((uint64_t)s->cached + r->block_tokens - 1) / r->block_tokens <= list->past,
-          "more tokens than room", s->row))
+      !lls_pol_report_check(a, holds_tokens(r, s, group), "more tokens than room",
+                            s->row))
     return;
   lls_pol_report_check(a, list->back == 0, "on two tiers", s->row);
-  for (uint32_t i = list->gone; i < list->past; i++) {
-    const struct lls_block_entry *e = lls_pol_rows_entries(r, s, group) + i;
-    lls_pol_report_check(
-        a, e->first_token == i * r->block_tokens && e->count == r->block_tokens,
-        "broken block list", s->row);
-    lls_pol_report_say(a, " %" PRIu32 ":%u", e->block, e->form);
-  }
+  for (uint32_t i = list->gone; i < list->past; i++)
+    audit_entry(r, a, s, group, i);
 }
 
 static void audit_sequence(struct lls_pol_rows *r, struct lls_pol_report *a,

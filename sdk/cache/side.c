@@ -21,7 +21,9 @@ static const struct lls_group *group_of(const struct lls_pol_side *m, uint32_t g
 /* Leading blocks that no step reads which begins behind `cached` tokens. */
 static uint32_t needless(const struct lls_pol_side *m, uint32_t group, uint32_t cached)
 {
-  return m->keeps_all ? 0 : lls_group_begin(group_of(m, group), cached) / m->block_tokens;
+  if (m->keeps_all || side_is_state(m, group))
+    return 0;
+  return lls_group_begin(group_of(m, group), cached) / m->block_tokens;
 }
 
 /* Leading blocks that the sequence does not need. A request that arrives from another
@@ -60,6 +62,8 @@ static uint32_t peak(const struct lls_pol_side *m, const struct lls_pol_sequence
   uint32_t step = lls_pol_min(lls_pol_min(tokens, lls_request_pending(r)),
                               m->host->engine->max_step_tokens);
   uint64_t window = group_of(m, group)->window;
+  if (side_is_state(m, group))
+    return side_states_wanted(m, s, group);
   return reads_all(m, group) ? left : lls_pol_min(left, blocks_of(m, window + step) + 1);
 }
 
@@ -83,7 +87,8 @@ static uint32_t shared_blocks(const struct lls_pol_side *m,
 {
   const struct lls_pol_list *list = side_list(m, s, group);
   const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
-  uint32_t low = list->gone, high = lls_pol_max(low, list->known), count = 0;
+  uint32_t end = side_is_state(m, group) ? list->past : list->known;
+  uint32_t low = list->gone, high = lls_pol_max(low, end), count = 0;
   for (uint32_t i = low; i < high && !reads_all(m, group); i++)
     count += lls_pol_slabs_holders(slabs, side_unit(m, s, group, i)) > 1;
   if (!reads_all(m, group))
@@ -127,10 +132,12 @@ void lls_pol_side_shared(const struct lls_pol_side *m, const struct lls_pol_sequ
 
 /* ---- blocks ----------------------------------------------------------------------- */
 
-/* Slots in use of the sequence's i-th block. */
+/* Slots in use of the sequence's i-th block; a state is copied as a whole, by 0 slots. */
 static uint32_t used_slots(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                           uint32_t i)
+                           uint32_t group, uint32_t i)
 {
+  if (side_is_state(m, group))
+    return 0;
   return lls_pol_min(m->block_tokens, s->cached - i * m->block_tokens);
 }
 
@@ -139,7 +146,7 @@ bool lls_pol_side_grow(struct lls_pol_side *m, struct lls_pol_sequence *s, uint3
 {
   struct lls_pol_list *list = side_list(m, s, group);
   uint32_t tier = side_tier(s);
-  for (uint32_t i = list->past; i < end; i++) {
+  for (uint32_t i = list->past; i < end && !side_is_state(m, group); i++) {
     uint32_t unit = lls_pol_side_take(m, s, tier, group, i);
     if (unit == LLS_POL_NIL)
       return false;
@@ -177,7 +184,7 @@ static bool change_tier(struct lls_pol_side *m, struct lls_pol_sequence *s,
       .group = (uint8_t)group,
       .source_form = (uint8_t)side_form(m, from_tier, group, from),
       .target_form = (uint8_t)side_form(m, to_tier, group, to),
-      .n_slots = (uint16_t)used_slots(m, s, i),
+      .n_slots = (uint16_t)used_slots(m, s, group, i),
       .source = from,
       .target = to,
   };
@@ -195,6 +202,17 @@ struct wanted {
   uint32_t past[LLS_POL_MAX_GROUPS], gone[LLS_POL_MAX_GROUPS];
   bool any;
 };
+
+/* A sequence needs room for two states at some time: the one read, and the one written.
+ */
+static void count_states(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                         uint32_t group, bool back, struct wanted *w)
+{
+  uint32_t kind = m->kinds[LLS_TIER_DEVICE][group], held = side_list(m, s, group)->past;
+  uint32_t wanted = side_states_wanted(m, s, group);
+  w->all[kind] += lls_pol_max(wanted, 2);
+  w->taken[kind] += back ? wanted : wanted - held;
+}
 
 /* Adds what a group takes; `back`: all of it is on the host. */
 static void count_group(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
@@ -224,6 +242,11 @@ static bool count_wanted(const struct lls_pol_side *m, const struct lls_pol_sequ
   bool back = s->where == LLS_POL_ON_HOST;
   *w = (struct wanted){.any = s->where == LLS_POL_NOWHERE || back};
   for (uint32_t group = 0; group < m->n_groups; group++) {
+    if (side_is_state(m, group)) {
+      w->any |= !side_states_suffice(m, s, r, group, tokens);
+      count_states(m, s, group, back, w);
+      continue;
+    }
     uint64_t past = past_for(m, s, r, group, tokens);
     uint32_t gone = gone_of(m, s, r, group);
     uint32_t now = lls_pol_max(side_list(m, s, group)->past, gone);
@@ -255,7 +278,7 @@ static bool bring_back(struct lls_pol_side *m, struct lls_pol_sequence *s)
 }
 
 static bool place(struct lls_pol_side *m, struct lls_pol_sequence *s,
-                  const struct wanted *w)
+                  const struct lls_request *r, uint32_t tokens, const struct wanted *w)
 {
   bool begins = s->where == LLS_POL_NOWHERE;
   if (begins)
@@ -267,20 +290,23 @@ static bool place(struct lls_pol_side *m, struct lls_pol_sequence *s,
   if (s->where == LLS_POL_ON_HOST && !bring_back(m, s))
     return false;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    if (!lls_pol_side_grow(m, s, group, w->past[group]))
+    if (side_is_state(m, group) ? !side_states_grow(m, s, r, group, tokens)
+                                : !lls_pol_side_grow(m, s, group, w->past[group]))
       return false;
   return true;
 }
 
 /* Do the blocks that it has suffice? So it is for nearly every decode. */
 static bool has_room(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                     uint32_t tokens)
+                     const struct lls_request *r, uint32_t tokens)
 {
   if (s->where != LLS_POL_ON_DEVICE)
     return false;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    if ((uint64_t)side_list(m, s, group)->past * m->block_tokens <
-        (uint64_t)s->cached + tokens)
+    if (side_is_state(m, group)
+            ? !side_states_suffice(m, s, r, group, tokens)
+            : (uint64_t)side_list(m, s, group)->past * m->block_tokens <
+                  (uint64_t)s->cached + tokens)
       return false;
   return true;
 }
@@ -290,7 +316,7 @@ int lls_pol_side_reserve(struct lls_pol_side *m, struct lls_pol_sequence *s,
 {
   struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
   struct wanted w;
-  if (has_room(m, s, tokens))
+  if (has_room(m, s, r, tokens))
     return LLS_RESERVE_OK;
   if (!count_wanted(m, s, r, tokens, &w))
     return LLS_RESERVE_NEVER;
@@ -302,7 +328,7 @@ int lls_pol_side_reserve(struct lls_pol_side *m, struct lls_pol_sequence *s,
       !lls_pol_slabs_fits(slabs, w.taken))
     return LLS_RESERVE_LATER;
   lls_pol_slabs_verb(slabs);
-  return place(m, s, &w) ? LLS_RESERVE_OK : LLS_RESERVE_LATER;
+  return place(m, s, r, tokens, &w) ? LLS_RESERVE_OK : LLS_RESERVE_LATER;
 }
 
 /* ---- giving back ------------------------------------------------------------------ */
@@ -329,8 +355,8 @@ void lls_pol_side_shrink(struct lls_pol_side *m, struct lls_pol_sequence *s,
 
 int lls_pol_side_trim(struct lls_pol_side *m, struct lls_pol_sequence *s)
 {
-  uint32_t past = blocks_of(m, s->cached);
   for (uint32_t group = 0; group < m->n_groups; group++) {
+    uint32_t past = side_is_state(m, group) ? s->cached > 0 : blocks_of(m, s->cached);
     uint32_t now = side_list(m, s, group)->past;
     if (now > past && !side_can_note(m, now - past))
       return -ENOBUFS;
@@ -461,7 +487,11 @@ void lls_pol_side_computed(struct lls_pol_side *m, struct lls_pol_sequence *s,
   uint32_t before = s->cached / m->block_tokens;
   s->cached = cached;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    note_full(m, s, r, group, before);
+    if (side_is_state(m,
+                      group)) /* after the first group, whose blocks it stands beside */
+      side_states_computed(m, s, r, group);
+    else
+      note_full(m, s, r, group, before);
   for (uint32_t group = 0; group < m->n_groups; group++)
     trim_front(m, s, group);
 }

@@ -12,8 +12,10 @@ static void count_list(struct lls_pol_side *m, struct lls_pol_report *a,
   const struct lls_pol_slabs *slabs = &m->slabs[tier];
   uint32_t small = 0;
   uint32_t needless = lls_group_begin(m->host->engine->groups[group], s->cached);
-  lls_pol_report_check(a, s->cached == 0 || list->gone <= needless / m->block_tokens,
-                       "given back what is read", s->row);
+  bool state = side_is_state(m, group);
+  lls_pol_report_check(
+      a, state || s->cached == 0 || list->gone <= needless / m->block_tokens,
+      "given back what is read", s->row);
   for (uint32_t i = list->gone; i < list->past && a->result == 0; i++) {
     uint32_t unit = lls_pol_rows_entries(&m->rows, s, group)[i].block;
     if (!lls_pol_report_check(a, lls_pol_slabs_is_taken(slabs, unit), "no such block",
@@ -31,6 +33,7 @@ static void count_list(struct lls_pol_side *m, struct lls_pol_report *a,
                          "a block in another form", unit);
     lls_pol_report_check(a,
                          tier != LLS_TIER_DEVICE || i < list->known ||
+                             (state && (i + 1 < list->past || i == 0)) ||
                              !lls_pol_tree_has(&m->tree, tier, unit),
                          "a block in the tree may be written", unit);
   }

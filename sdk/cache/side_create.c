@@ -27,6 +27,9 @@ static void copy_within(struct lls_pol_side *m, uint32_t block_units, uint32_t f
   uint32_t group = 0, kind = lls_pol_slabs_class(&m->slabs[LLS_TIER_DEVICE], block_units);
   while (group < m->n_groups && m->kinds[LLS_TIER_DEVICE][group] != kind)
     group++;
+  for (uint32_t i = group; i < m->n_groups; i++)
+    if (side_is_state(m, i) && m->kinds[LLS_TIER_DEVICE][i] == kind)
+      group = i; /* whose copies are of all bytes of all units */
   if (group == m->n_groups) {
     group = 0; /* only its full blocks have a form of their own */
     copy.source_form = copy.target_form = (uint8_t)m->full[LLS_TIER_DEVICE][group].form;
@@ -36,6 +39,8 @@ static void copy_within(struct lls_pol_side *m, uint32_t block_units, uint32_t f
         (uint8_t)m->host->engine->groups[group]->forms[0].form;
     group = 0;
   }
+  if (side_is_state(m, group))
+    copy.n_slots = 0;
   copy.group = (uint8_t)group;
   lls_pol_side_copy(m, &copy);
 }
@@ -150,6 +155,10 @@ static int make_rows(struct lls_pol_side *m, uint32_t blocks)
   if (m->keeps_all || e->groups[0]->kind == LLS_GROUP_FULL)
     r->row_blocks =
         lls_pol_min(r->row_blocks, lls_pol_slabs_blocks(&m->slabs[LLS_TIER_DEVICE]));
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    r->states |= (uint32_t)(e->groups[group]->kind == LLS_GROUP_STATE) << group;
+  if (r->states != 0)
+    r->row_blocks = lls_pol_max(r->row_blocks, LLS_POL_MAX_STATES);
   uint32_t least = m->more_slots > 0 ? 2 * e->max_sequences : e->max_sequences;
   r->n_rows = lls_pol_rows_affordable(r, least, lls_pol_min(r->n_slots, blocks));
   return lls_pol_rows_init(r);

@@ -44,6 +44,10 @@ void lls_pol_side_count(const struct lls_pol_side *m, const struct lls_pol_seque
 {
   for (uint32_t group = 0; group < m->n_groups; group++) {
     uint32_t gone = side_list(m, s, group)->gone, full = full_of(m, s, group);
+    if (side_is_state(m, group)) {
+      blocks[m->kinds[tier][group]] += lls_pol_min(1, side_list(m, s, group)->past);
+      continue;
+    }
     blocks[m->full[tier][group].kind] += full;
     blocks[m->kinds[tier][group]] += past - gone - full;
   }
@@ -85,6 +89,10 @@ void side_put(struct lls_pol_side *m, const struct lls_pol_sequence *s, uint32_t
               uint32_t group, uint32_t i, uint32_t unit, uint32_t was)
 {
   struct lls_pol_list *list = side_list(m, s, group);
+  if (side_is_state(m, group)) {
+    lls_pol_rows_put_state(&m->rows, s, group, i, unit, s->cached);
+    return;
+  }
   uint32_t is = side_is_small(m, tier, group, unit);
   if (is != was)
     side_set(m, &list->small, list->small + is - was);

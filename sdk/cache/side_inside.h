@@ -62,6 +62,28 @@ static inline uint32_t side_tier(const struct lls_pol_sequence *s)
   return s->where == LLS_POL_ON_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE;
 }
 
+static inline bool side_is_state(const struct lls_pol_side *m, uint32_t group)
+{
+  return lls_pol_rows_is_state(&m->rows, group);
+}
+
+/* side_states.c, for groups of kind STATE. The states that the list has when a step is
+ * reserved, without checkpoints. */
+uint32_t side_states_wanted(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                            uint32_t group);
+/* Does the list have all that a step of so many tokens wants? */
+bool side_states_suffice(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                         const struct lls_request *, uint32_t group, uint32_t tokens);
+/* Takes the states for such a step; false: there is no room for those wanted. */
+bool side_states_grow(struct lls_pol_side *, const struct lls_pol_sequence *,
+                      const struct lls_request *, uint32_t group, uint32_t tokens);
+/* Holds the tree's state after so many blocks of the request. */
+void side_states_hold(struct lls_pol_side *, const struct lls_pol_sequence *,
+                      const struct lls_request *, uint32_t group, uint32_t blocks);
+/* The state is that after s->cached tokens now. */
+void side_states_computed(struct lls_pol_side *, const struct lls_pol_sequence *,
+                          const struct lls_request *, uint32_t group);
+
 /* Makes the i-th block of a sequence's list the one at `unit` of a tier; `small` is
  * counted where the list has a block there, whose form is `was`. */
 void side_put(struct lls_pol_side *, const struct lls_pol_sequence *, uint32_t tier,

@@ -38,6 +38,8 @@ uint32_t lls_pol_side_prefix(struct lls_pol_side *m, struct lls_pol_sequence *s,
                               (length - 1) / m->block_tokens);
   lls_pol_tree_match(&m->tree, r->keys, most, 1u << LLS_TIER_DEVICE, &found);
   uint64_t changes = CHANGES_PER_HOLD * ((uint64_t)found.n + 1) * m->n_groups;
+  if (take && lls_pol_journal_has_room(&m->journal, 1))
+    side_set(m, &s->branch, found.known > found.n ? found.known * m->block_tokens : 0);
   if (found.n == 0 || !lls_pol_journal_has_room(&m->journal, changes))
     return 0;
   uint32_t tokens = found.n * m->block_tokens;
@@ -45,7 +47,10 @@ uint32_t lls_pol_side_prefix(struct lls_pol_side *m, struct lls_pol_sequence *s,
     return tokens;
   lls_pol_rows_begin(&m->rows, s);
   for (uint32_t group = 0; group < m->n_groups; group++)
-    hold_blocks(m, s, r, group, found.n);
+    if (side_is_state(m, group))
+      side_states_hold(m, s, r, group, found.n);
+    else
+      hold_blocks(m, s, r, group, found.n);
   lls_pol_journal_set(&m->journal, &s->cached, tokens);
   return tokens;
 }
@@ -79,6 +84,8 @@ size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, siz
   const struct lls_pol_tree_tier *tier = &t->tiers[LLS_TIER_DEVICE];
   uint32_t *index = t->marks; /* (n_nodes) in out */
   size_t n = 0;
+  if (m->rows.states != 0)
+    return 0; /* blocks of tokens are of no use without a state after them */
   for (uint32_t node = 0; node < t->n_nodes; node++)
     index[node] = LLS_NO_BLOCK;
   for (uint32_t place = tier->kept[m->kinds[LLS_TIER_DEVICE][0]].last;

@@ -96,9 +96,11 @@ static char *write_sequence(const struct lls_pol_side *m, char *to, uint32_t slo
   to = lls_pol_holding_write(to, &h);
   for (uint32_t group = 0; group < lists_of(m); group++) {
     uint32_t gone = lls_pol_rows_list(&m->rows, s, group)->gone;
+    bool state = lls_pol_rows_is_state(&m->rows, group);
     struct lls_held_list list = {.group = group,
-                                 .form = LLS_FORM_KV,
-                                 .first_token = gone * m->block_tokens,
+                                 .form = state ? LLS_FORM_STATE : LLS_FORM_KV,
+                                 .first_token =
+                                     state ? s->cached : gone * m->block_tokens,
                                  .n_blocks = lls_pol_rows_held(&m->rows, s, group)};
     to = lls_pol_holding_write_list(to, &list,
                                     lls_pol_rows_entries(&m->rows, s, group) + gone);

@@ -8,6 +8,10 @@
  * untouched room costs address space only. An entry is at the index of its block, so a
  * transaction changes no more of it than its unit and its form.
  *
+ * The list of a group of kind STATE has up to LLS_POL_MAX_STATES entries: the state that
+ * is read, then, while a step is reserved, those that it writes. Each says how many
+ * tokens it has seen.
+ *
  * All functions run on the [step] thread, init and destroy on [main]. Units are those of
  * the tier that the sequence is in.
  */
@@ -22,6 +26,8 @@
 extern "C" {
 #endif
 
+#define LLS_POL_MAX_STATES 4
+
 /* The place of a sequence: of all of its blocks. */
 enum lls_pol_where { LLS_POL_NOWHERE, LLS_POL_ON_DEVICE, LLS_POL_ON_HOST };
 
@@ -33,6 +39,8 @@ struct lls_pol_sequence { /* one for each slot */
   uint32_t cached;   /* tokens computed */
   uint32_t partial;  /* 0 or 1: lists may be shorter than its tokens, since its blocks go
                       * elsewhere one by one, or it has another list instead */
+  uint32_t branch;   /* tokens of its prompt that others had in groups that read all, when
+                      * it began; 0 if none, or if it took all of them */
 };
 
 struct lls_pol_list { /* a sequence's blocks of one group */
@@ -49,6 +57,7 @@ struct lls_pol_rows {
   struct lls_pol_journal *journal;
   uint32_t block_tokens, n_groups, n_slots;
   uint32_t n_rows, row_blocks;
+  uint32_t states; /* 1u << group: its lists are of states (lls_block_table) */
   struct lls_pol_sequence *sequences; /* (n_slots) */
   struct lls_pol_list *lists;         /* (n_slots, n_groups) */
   struct lls_block_entry *entries;    /* (n_rows, n_groups, row_blocks) */
@@ -99,10 +108,18 @@ static inline uint32_t lls_pol_rows_held(const struct lls_pol_rows *r,
   return list->past - list->gone;
 }
 
+static inline bool lls_pol_rows_is_state(const struct lls_pol_rows *r, uint32_t group)
+{
+  return (r->states >> group & 1) != 0;
+}
+
 /* Makes the i-th block of the group's list the one that begins at `unit`, in that form
  * (LLS_FORM_NONE: the group's first). */
 void lls_pol_rows_put(struct lls_pol_rows *, const struct lls_pol_sequence *,
                       uint32_t group, uint32_t i, uint32_t unit, uint32_t form);
+/* The same in a group of states: the i-th has seen that many tokens. */
+void lls_pol_rows_put_state(struct lls_pol_rows *, const struct lls_pol_sequence *,
+                            uint32_t group, uint32_t i, uint32_t unit, uint32_t tokens);
 /* The first of the blocks that begin block_units units apart from unit `first` on is now
  * at to[0], and so on (slabs.h), all on the device. */
 void lls_pol_rows_moved(struct lls_pol_rows *, uint32_t first, uint32_t block_units,

@@ -2,7 +2,8 @@
 /*
  * The usual policy for a sequence's blocks, in all groups of layers: blocks on demand,
  * prefixes shared (tree.h), sequences dropped or swapped to the host as a whole, and
- * blocks given back that no later step reads. A manager is made of this and of its own
+ * blocks given back that no later step reads; of groups of kind STATE one block, and
+ * checkpoints in the tree. A manager is made of this and of its own
  * idea; with none it is `paged`.
  *
  * What a reserve took before it said LATER the core rolls back; other verbs do all or
