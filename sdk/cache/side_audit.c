@@ -52,6 +52,8 @@ static void audit_tier(struct lls_pol_side *m, struct lls_pol_report *a, uint32_
       for (uint32_t group = 0; group < m->n_groups; group++)
         count_list(m, a, s, group, tier);
   }
+  if (m->mark != NULL)
+    m->mark(m, tier, m->marks);
   for (uint32_t i = 0; i < blocks && a->result == 0; i++)
     lls_pol_report_check(
         a, m->marks[i] == (slabs->holders[i] == LLS_POL_NIL ? 0 : slabs->holders[i]),

@@ -181,10 +181,11 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
     return rc;
   uint64_t changes =
       REPEATS * (CHANGES_PER_BLOCK * (uint64_t)blocks +
-                 CHANGES_PER_SEQUENCE * (uint64_t)m->host->engine->max_sequences);
+                 CHANGES_PER_SEQUENCE * (uint64_t)m->host->engine->max_sequences) +
+      m->more_changes;
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
-  m->max_copies = 2 * blocks;
+  m->max_copies = 2 * blocks + m->more_copies;
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->pending = calloc(m->max_copies, sizeof *m->pending);
   m->marks = calloc(most, sizeof *m->marks);

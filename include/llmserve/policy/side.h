@@ -45,8 +45,13 @@ struct lls_pol_side {
   bool converts;
   /* set before create: more sequences, after the requests' own, for the manager */
   uint32_t more_slots;
+  /* set before create: room for what the manager itself changes and copies in a step */
+  uint32_t more_changes, more_copies;
   /* optional, set before create: the manager's own part of a state */
   int (*pass)(void *manager, struct lls_pol_state_walk *);
+  /* optional, set before create: adds the holders of a tier's blocks that are in no list
+   * to `marks`, by lls_pol_slabs_number */
+  void (*mark)(void *manager, uint32_t tier, uint32_t *marks);
   uint32_t block_tokens, n_groups, n_tiers;
   /* by tier and group, of a block as steps compute it: its class, its units as
    * lls_pol_slabs_units counts them */

@@ -34,7 +34,7 @@ static void audit_blocks(struct lls_pol_report *a)
     used[part % 2] += m->parts[part].count;
     unowned += m->parts[part].owner == LLS_POL_NIL;
   }
-  for (uint32_t i = 0; i < 2 * (m->block_tokens + 1); i++) {
+  for (uint32_t i = 0; i < 2 * (m->side.block_tokens + 1); i++) {
     in_sets += m->sets[i].n;
     for (uint32_t w = 0; w < (m->n_blocks + 31) / 32; w++)
       bits += (uint32_t)__builtin_popcount(m->sets[i].words[w]);
@@ -53,7 +53,8 @@ static void audit_gap(struct lls_pol_report *a, const struct sequence *s, uint32
 {
   const struct bidirectional *m = a->m;
   for (uint32_t token = from; token < until && a->result == 0; token++) {
-    uint32_t block = table_of(m, s)[token / m->block_tokens], i = token % m->block_tokens;
+    uint32_t block = table_of(m, s)[token / m->side.block_tokens],
+             i = token % m->side.block_tokens;
     bool copied = block != 0 &&
                   m->host_bits[(size_t)(block - 1) * m->bit_words + i / 32] >> i % 32 & 1;
     lls_pol_report_check(a, copied, "a missing token without a copy", token);
@@ -77,7 +78,7 @@ static bool audit_link(struct lls_pol_report *a, uint32_t slot, uint32_t part,
   return lls_pol_report_check(a, p->owner == slot && p->previous == before,
                               "a broken list", part) &&
          lls_pol_report_check(a,
-                              p->first >= token && p->count <= m->block_tokens &&
+                              p->first >= token && p->count <= m->side.block_tokens &&
                                   p->first <= m->most_tokens,
                               "tokens out of order", part);
 }
@@ -123,18 +124,18 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
-  lls_pol_report_check(a, s->admitted <= 1 && s->end <= 1 && s->moving <= TO_DEVICE,
-                       "no such state", slot);
+  lls_pol_report_check(a, s->end <= 1 && s->moving <= TO_DEVICE, "no such state", slot);
   lls_pol_report_check(
-      a, s->admitted || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
+      a, is_admitted(m, s) || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
       "slots without an owner", slot);
   if (!lls_pol_report_check(a, s->cached <= m->most_tokens, "too many tokens", slot) ||
-      !s->admitted)
+      !is_admitted(m, s))
     return;
   lls_pol_report_say(a,
                      "slot %" PRIu32 ": request %" PRIu64 " from end %" PRIu32
                      ", cached %" PRIu32 ", missing %" PRIu32 ", parts",
-                     slot, s->request, s->end, s->cached, missing_of(s));
+                     slot, m->side.rows.sequences[slot].request, s->end, s->cached,
+                     missing_of(s));
   audit_list(a, slot);
   lls_pol_report_end_line(a);
 }
@@ -144,7 +145,7 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
 static uint32_t missing_in(const struct bidirectional *m, const struct host_block *h)
 {
   const struct sequence *s = &m->sequences[h->owner];
-  uint32_t from = h->group * m->block_tokens, until = from + m->block_tokens;
+  uint32_t from = h->group * m->side.block_tokens, until = from + m->side.block_tokens;
   until = lls_pol_min(until, s->cached);
   uint32_t missing = until > from ? until - from : 0;
   for (uint32_t at = s->first; at != LLS_POL_NIL && m->parts[at].first < until;
@@ -186,20 +187,12 @@ static bool audit_tables(struct lls_pol_report *a)
 
 static void audit_host(struct lls_pol_report *a)
 {
-  struct bidirectional *m = a->m;
-  uint32_t *marks = m->marks + 2 * m->n_blocks, idle = 0, free = 0;
-  memset(marks, 0, m->n_host_blocks * sizeof *marks);
-  for (uint32_t b = m->host_head; b != LLS_POL_NIL && free <= m->n_host_free; free++) {
-    if (!lls_pol_report_check(a, b < m->n_host_blocks && marks[b]++ == 0,
-                              "a broken stack", b))
-      return;
-    lls_pol_report_check(a, m->host_blocks[b].owner == LLS_POL_NIL, "free, and owned", b);
-    b = m->host_blocks[b].next;
-  }
+  const struct bidirectional *m = a->m;
+  const struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_HOST];
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {
     const struct host_block *h = &m->host_blocks[b];
     const uint32_t *bits = m->host_bits + (size_t)b * m->bit_words;
-    lls_pol_report_check(a, (marks[b] == 1) == (h->owner == LLS_POL_NIL),
+    lls_pol_report_check(a, lls_pol_slabs_is_free(pool, b) == (h->owner == LLS_POL_NIL),
                          "a host block lost", b);
     if (h->owner == LLS_POL_NIL)
       continue;
@@ -210,34 +203,35 @@ static void audit_host(struct lls_pol_report *a)
     lls_pol_report_end_line(a);
     lls_pol_report_check(a, h->missing == missing_in(m, h), "missing tokens miscounted",
                          b);
-    idle += is_idle(m, h);
   }
-  lls_pol_report_check(a, free == m->n_host_free && idle == m->n_host_idle,
-                       "host miscounted", free);
   lls_pol_report_check(a, m->host_hand < lls_pol_max(1, m->n_host_blocks),
                        "the hand is outside", m->host_hand);
-  lls_pol_report_say(a, "host free from %" PRId32 ": %" PRIu32 ", hand %" PRIu32,
-                     (int32_t)m->host_head, m->n_host_free, m->host_hand);
+  lls_pol_report_say(a, "host hand %" PRIu32, m->host_hand);
   lls_pol_report_end_line(a);
 }
 
-/* Prints the order in which free host blocks will be taken. */
-static void say_stack(struct lls_pol_report *a)
+/* A block of the device has a holder for each part with an owner, one of the host while
+ * it is not idle. */
+void bidi_mark(void *manager, uint32_t tier, uint32_t *marks)
 {
-  const struct bidirectional *m = a->m;
-  for (uint32_t b = m->host_head; b != LLS_POL_NIL; b = m->host_blocks[b].next)
-    lls_pol_report_say(a, " %" PRIu32, b);
-  lls_pol_report_end_line(a);
+  const struct bidirectional *m = manager;
+  for (uint32_t part = 0; tier == LLS_TIER_DEVICE && part < 2 * m->n_blocks; part++)
+    marks[part / 2] += m->parts[part].owner != LLS_POL_NIL;
+  for (uint32_t b = 0; tier == LLS_TIER_HOST && b < m->n_host_blocks; b++)
+    marks[b] += m->host_blocks[b].owner != LLS_POL_NIL && !is_idle(m, &m->host_blocks[b]);
 }
 
 int bidi_audit(struct bidirectional *m, const struct lls_sink *sink)
 {
-  struct lls_pol_report a = {.m = m, .host = m->host, .sink = sink};
+  struct lls_pol_report a = {.m = m, .host = m->side.host, .sink = sink};
+  int rc = lls_pol_side_audit(&m->side, sink);
+  if (rc < 0)
+    return rc;
   memset(m->marks, 0, (size_t)2 * m->n_blocks * sizeof *m->marks);
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
     if (!lls_pol_report_check(&a,
                               m->parts[part].count + (uint64_t)m->parts[part ^ 1].count <=
-                                  m->block_tokens,
+                                  m->side.block_tokens,
                               "two tokens in a slot", part))
       return a.result;
   if (!audit_tables(&a))
@@ -247,10 +241,8 @@ int bidi_audit(struct bidirectional *m, const struct lls_sink *sink)
   audit_blocks(&a);
   if (a.result == 0)
     audit_host(&a);
-  if (a.result == 0)
-    say_stack(&a);
-  lls_pol_report_say(&a, "copies %" PRIu32 ", tokens %" PRIu32 " %" PRIu32 " %" PRIu32,
-                     m->n_copies, m->displaced, m->checkpointed, m->restored);
+  lls_pol_report_say(&a, "tokens %" PRIu32 " %" PRIu32 " %" PRIu32, m->displaced,
+                     m->checkpointed, m->restored);
   lls_pol_report_end_line(&a);
   return a.result;
 }

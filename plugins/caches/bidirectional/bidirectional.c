@@ -15,36 +15,36 @@
 
 static struct sequence *sequence_of(struct bidirectional *m, const struct lls_request *r)
 {
-  struct sequence *s = r->slot < m->n_slots ? &m->sequences[r->slot] : NULL;
-  return s != NULL && s->admitted && s->request == r->id ? s : NULL;
+  const struct lls_pol_sequence *s = lls_pol_rows_find(&m->side.rows, r);
+  return s != NULL ? &m->sequences[s - m->side.rows.sequences] : NULL;
 }
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static void size_up(struct bidirectional *m, const struct lls_cache_geometry *g)
+static void size_up(struct bidirectional *m, const struct lls_host *host,
+                    const struct lls_cache_geometry *g)
 {
-  const struct lls_engine_caps *e = m->host->engine;
-  m->block_tokens = g->block_tokens;
-  m->unit_bytes = g->unit_bytes;
+  const struct lls_engine_caps *e = host->engine;
   m->units = e->groups[0]->forms[0].block_units;
   m->n_blocks = g->device_units / m->units;
   m->n_host_blocks = g->host_units / m->units;
   m->n_slots = e->max_requests;
-  uint64_t tokens = (uint64_t)m->n_blocks * m->block_tokens;
+  uint64_t tokens = (uint64_t)m->n_blocks * g->block_tokens;
   m->most_tokens = tokens < e->max_context ? (uint32_t)tokens : e->max_context;
-  m->groups = blocks_of(m, m->most_tokens);
-  m->bit_words = (m->block_tokens + 31) / 32;
+  m->groups = (m->most_tokens + g->block_tokens - 1) / g->block_tokens;
+  m->bit_words = (g->block_tokens + 31) / 32;
   m->row_entries = lls_pol_min(m->n_blocks, m->most_tokens);
   m->n_rows = lls_pol_min(m->n_slots, 2 * e->max_sequences);
-  m->max_copies = 4 * (m->n_blocks + m->n_host_blocks + e->max_sequences);
   uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks + e->max_sequences;
   uint64_t changes = (256 + UINT64_C(16) * m->bit_words) * (blocks + 1);
-  m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+  m->side.more_changes = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
+  m->side.more_copies = 4 * (uint32_t)blocks;
 }
 
 static bool allocate(struct bidirectional *m)
 {
-  uint32_t n = m->n_blocks, words = (n + 31) / 32, n_sets = 2 * (m->block_tokens + 1);
+  uint32_t n = m->n_blocks, words = (n + 31) / 32,
+           n_sets = 2 * (m->side.block_tokens + 1);
   m->parts = calloc((size_t)2 * n, sizeof *m->parts);
   m->sets = calloc(n_sets, sizeof *m->sets);
   m->set_words =
@@ -54,20 +54,19 @@ static bool allocate(struct bidirectional *m)
   m->host_bits =
       calloc((size_t)m->n_host_blocks * m->bit_words + 1, sizeof *m->host_bits);
   m->host_table = calloc((size_t)m->n_slots * m->groups, sizeof *m->host_table);
-  m->marks = calloc((size_t)2 * n + m->n_host_blocks, sizeof *m->marks);
+  m->marks = calloc((size_t)2 * n, sizeof *m->marks);
   m->rows = calloc(m->n_rows, sizeof *m->rows);
   m->entries = calloc((size_t)m->n_rows * m->row_entries, sizeof *m->entries);
   m->lists = calloc(m->n_rows, sizeof *m->lists);
-  m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->grown = calloc(m->n_slots, sizeof *m->grown);
-  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   return m->parts && m->sets && m->set_words && m->sequences && m->host_blocks &&
          m->host_bits && m->host_table && m->marks && m->rows && m->entries && m->lists &&
-         m->copies && m->grown && m->journal.changes;
+         m->grown;
 }
 
 static void make_empty(struct bidirectional *m)
 {
+  lls_pol_side_make_empty(&m->side);
   for (uint32_t i = 0; i < 2 * m->n_blocks; i++)
     m->parts[i] =
         (struct part){.owner = LLS_POL_NIL, .previous = LLS_POL_NIL, .next = LLS_POL_NIL};
@@ -75,11 +74,8 @@ static void make_empty(struct bidirectional *m)
     m->sequences[i] =
         (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL, .row = LLS_POL_NIL};
   for (uint32_t i = 0; i < m->n_host_blocks; i++)
-    m->host_blocks[i] = (struct host_block){
-        .owner = LLS_POL_NIL, .next = i + 1 < m->n_host_blocks ? i + 1 : LLS_POL_NIL};
-  m->host_head = m->n_host_blocks > 0 ? 0 : LLS_POL_NIL;
-  m->n_host_free = m->n_host_blocks;
-  m->n_host_idle = m->host_hand = m->used[0] = m->used[1] = 0;
+    m->host_blocks[i] = (struct host_block){.owner = LLS_POL_NIL};
+  m->host_hand = m->used[0] = m->used[1] = 0;
   memset(m->host_bits, 0, (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
   memset(m->host_table, 0, (size_t)m->n_slots * m->groups * sizeof *m->host_table);
   bidi_empty_sets(m);
@@ -90,6 +86,7 @@ static void make_empty(struct bidirectional *m)
 static void destroy(void *self)
 {
   struct bidirectional *m = self;
+  lls_pol_side_destroy(&m->side);
   free(m->parts);
   free(m->sets);
   free(m->set_words);
@@ -101,21 +98,16 @@ static void destroy(void *self)
   free(m->rows);
   free(m->entries);
   free(m->lists);
-  free(m->copies);
   free(m->grown);
-  free(m->journal.changes);
   free(m);
 }
 
 static int check(const struct lls_host *host, const struct params *p,
                  const struct lls_cache_geometry *g)
 {
-  uint32_t units = host->engine->groups[0]->forms[0].block_units;
-  if (g->device_units < units || g->block_tokens == 0 || g->block_tokens > INT16_MAX)
-    return host->fail(host->context, -EINVAL,
-                      "a pool of %u units, blocks of %u tokens: a sequence needs a block "
-                      "of %u units, for 1 to 32767 tokens",
-                      g->device_units, g->block_tokens, units);
+  if (g->block_tokens == 0 || g->block_tokens > INT16_MAX)
+    return host->fail(host->context, -EINVAL, "blocks of %u tokens: 1 to 32767 can be",
+                      g->block_tokens);
   if (p->mode == BOTH_ENDS && !host->engine->right_to_left)
     return host->fail(host->context, -ENOTSUP,
                       "blocks filled from the right are unsupported by this engine: set "
@@ -132,14 +124,20 @@ static int create(const struct lls_host *host, const void *params,
   struct bidirectional *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
-  m->host = host;
   m->params = *(const struct params *)params;
-  size_up(m, g);
-  if (!allocate(m)) {
+  size_up(m, host, g);
+  m->side.keeps_all = true;
+  m->side.pass = bidi_pass;
+  m->side.mark = bidi_mark;
+  rc = lls_pol_side_create(&m->side, host, g);
+  if (rc == 0 && !allocate(m))
+    rc = host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
+                    g->device_units + g->host_units);
+  if (rc < 0) {
     destroy(m);
-    return host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
-                      g->device_units + g->host_units);
+    return rc;
   }
+  m->side.slabs[LLS_TIER_HOST].owner = bidi_host_owner(m);
   make_empty(m);
   *self = m;
   return 0;
@@ -148,13 +146,12 @@ static int create(const struct lls_host *host, const void *params,
 static int admit(void *self, const struct lls_request *r)
 {
   struct bidirectional *m = self;
-  if (r->slot >= m->n_slots || m->sequences[r->slot].admitted)
-    return -EINVAL;
+  int rc = lls_pol_rows_admit(&m->side.rows, r);
+  if (rc < 0)
+    return rc;
   bool right = r->request_class == LLS_CLASS_BEST_EFFORT && m->params.mode == BOTH_ENDS;
   m->sequences[r->slot] =
-      (struct sequence){.request = r->id,
-                        .admitted = true,
-                        .end = right ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT,
+      (struct sequence){.end = right ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT,
                         .first = LLS_POL_NIL,
                         .last = LLS_POL_NIL,
                         .row = LLS_POL_NIL};
@@ -172,7 +169,7 @@ static void release(void *self, const struct lls_request *r,
   bidi_stop_moving(m, s);
   bidi_drop(m, s);
   bidi_free_row(m, s);
-  s->admitted = false;
+  m->side.rows.sequences[r->slot].admitted = false;
 }
 
 /* ---- the transaction --------------------------------------------------------------- */
@@ -180,52 +177,42 @@ static void release(void *self, const struct lls_request *r,
 static int begin(void *self)
 {
   struct bidirectional *m = self;
-  int rc = lls_pol_journal_begin(&m->journal);
+  int rc = lls_pol_face_begin(self);
   if (rc < 0)
     return rc;
-  m->free_at_begin = free_blocks(m);
-  m->n_copies = m->n_grown = 0;
+  m->n_grown = 0;
   m->step++;
   m->displaced = m->checkpointed = m->restored = m->ahead = m->kept_by_host = 0;
   return 0;
 }
 
-static uint32_t mark(void *self)
-{
-  return ((struct bidirectional *)self)->journal.n;
-}
-
-static int rollback(void *self, uint32_t to)
-{
-  return lls_pol_journal_rollback(&((struct bidirectional *)self)->journal, to);
-}
-
 /* Logs once that the host is full; counts each case. */
 static void report_full_host(struct bidirectional *m)
 {
-  lls_pol_count(m->host, "kept_by_full_host", m->kept_by_host);
+  lls_pol_count(m->side.host, "kept_by_full_host", m->kept_by_host);
   if (m->kept_by_host == 0 || m->said_full)
     return;
   m->said_full = true;
-  m->host->log(m->host->context, LLS_LOG_WARNING,
-               "all %u blocks of the host pool hold slots that best-effort requests have "
-               "lost: those that are left keep theirs, and real-time requests wait for "
-               "memory or are dropped. Set [cache] host_memory to more",
-               m->n_host_blocks);
+  m->side.host->log(
+      m->side.host->context, LLS_LOG_WARNING,
+      "all %u blocks of the host pool hold slots that best-effort requests have "
+      "lost: those that are left keep theirs, and real-time requests wait for "
+      "memory or are dropped. Set [cache] host_memory to more",
+      m->n_host_blocks);
 }
 
 static int commit(void *self)
 {
   struct bidirectional *m = self;
-  if (m->journal.open)
+  if (m->side.journal.open)
     bidi_checkpoint_ahead(m);
-  int rc = lls_pol_journal_commit(&m->journal);
+  int rc = lls_pol_journal_commit(&m->side.journal);
   if (rc < 0)
     return rc;
-  lls_pol_count(m->host, "displaced", m->displaced);
-  lls_pol_count(m->host, "checkpointed", m->checkpointed);
-  lls_pol_count(m->host, "checkpointed_ahead", m->ahead);
-  lls_pol_count(m->host, "restored", m->restored);
+  lls_pol_count(m->side.host, "displaced", m->displaced);
+  lls_pol_count(m->side.host, "checkpointed", m->checkpointed);
+  lls_pol_count(m->side.host, "checkpointed_ahead", m->ahead);
+  lls_pol_count(m->side.host, "restored", m->restored);
   report_full_host(m);
   return 0;
 }
@@ -244,7 +231,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || !m->journal.open)
+  if (s == NULL || !m->side.journal.open)
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
@@ -263,13 +250,13 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || !m->journal.open)
+  if (s == NULL || !m->side.journal.open)
     return -EINVAL;
   switch (mode) {
   case LLS_PREEMPT_RECOMPUTE:
-    if (!lls_pol_journal_has_room(&m->journal,
-                                  32 + UINT64_C(32) * s->parts +
-                                      (16 + m->bit_words) * (uint64_t)s->host_blocks))
+    if (!lls_pol_journal_has_room(&m->side.journal,
+                                  32 + UINT64_C(48) * s->parts +
+                                      (32 + m->bit_words) * (uint64_t)s->host_blocks))
       return -ENOBUFS;
     bidi_drop(m, s);
     return 0;
@@ -287,7 +274,7 @@ static int move(void *self, const struct lls_request *r, enum moving where,
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || !m->journal.open)
+  if (s == NULL || !m->side.journal.open)
     return -EINVAL;
   *transfer = UINT64_C(1) + r->slot;
   return can_swap(m) ? bidi_start_moving(m, s, where) : -ENOTSUP;
@@ -306,7 +293,7 @@ static int upload(void *self, const struct lls_request *r, uint64_t *transfer)
 static void on_transfer(void *self, uint64_t transfer)
 {
   struct bidirectional *m = self;
-  if (transfer > 0 && transfer <= m->n_slots && !m->journal.open)
+  if (transfer > 0 && transfer <= m->n_slots && !m->side.journal.open)
     bidi_moved(m, &m->sequences[transfer - 1]);
 }
 
@@ -314,29 +301,11 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s != NULL && !m->journal.open)
+  if (s != NULL && !m->side.journal.open)
     bidi_computed(m, s, cached_tokens);
 }
 
 /* ---- questions --------------------------------------------------------------------- */
-
-/* free_units counts blocks without an owner at either end: any request can reserve them
- * without displacing tokens. */
-static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
-{
-  const struct bidirectional *m = self;
-  uint32_t n_free = free_blocks(m);
-  if (tier > LLS_TIER_HOST)
-    return -ENOTSUP;
-  bool on_host = tier == LLS_TIER_HOST;
-  out->total_units = m->units * (on_host ? m->n_host_blocks : m->n_blocks);
-  out->free_units = m->units * (on_host ? m->n_host_free + m->n_host_idle : n_free);
-  out->reserved_units = !on_host && m->journal.open && m->free_at_begin > n_free
-                            ? m->units * (m->free_at_begin - n_free)
-                            : 0;
-  out->unit_bytes = m->unit_bytes;
-  return 0;
-}
 
 static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32_t form,
                 struct lls_need *out)
@@ -388,16 +357,9 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->slots == 0 || missing_of(s) > 0 || m->journal.open)
+  if (s == NULL || s->slots == 0 || missing_of(s) > 0 || m->side.journal.open)
     return -EINVAL;
   return bidi_table(m, s, out);
-}
-
-static size_t copies(void *self, const struct lls_copy **out)
-{
-  const struct bidirectional *m = self;
-  *out = m->copies;
-  return m->n_copies;
 }
 
 static uint32_t preempt_modes(void *self)
@@ -409,17 +371,18 @@ static uint32_t preempt_modes(void *self)
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct bidirectional *m = self;
+  const struct lls_pol_slabs *host = &m->side.slabs[LLS_TIER_HOST];
   const struct {
     const char *name;
     double value;
   } numbers[] = {
       {"blocks", m->n_blocks},
-      {"blocks_free", free_blocks(m)},
+      {"blocks_free", m->side.slabs[LLS_TIER_DEVICE].n_free_slabs},
       {"left_slots", m->used[0]},
       {"right_slots", m->used[1]},
       {"host_blocks", m->n_host_blocks},
-      {"host_blocks_free", m->n_host_free},
-      {"host_blocks_idle", m->n_host_idle},
+      {"host_blocks_free", host->n_free_slabs},
+      {"host_blocks_idle", host->classes[0].n_used - host->classes[0].n_held},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     sink->number(sink->context, numbers[i].name, numbers[i].value);
@@ -488,21 +451,21 @@ static const struct lls_cache_vtable vtable = {
     .caps = &caps,
     .create = create,
     .destroy = destroy,
-    .capacity = capacity,
-    .need = need,
     .begin = begin,
-    .mark = mark,
-    .rollback = rollback,
+    .mark = lls_pol_face_mark,
+    .rollback = lls_pol_face_rollback,
     .commit = commit,
-    .reserve = reserve,
-    .preempt = preempt,
     .admit = admit,
     .release = release,
+    .capacity = lls_pol_face_capacity,
+    .need = need,
+    .reserve = reserve,
+    .preempt = preempt,
+    .preempt_modes = preempt_modes,
+    .computed = computed,
     .info = info,
     .table = table,
-    .copies = copies,
-    .computed = computed,
-    .preempt_modes = preempt_modes,
+    .copies = lls_pol_face_copies,
     .offload = offload,
     .upload = upload,
     .on_transfer = on_transfer,

@@ -31,9 +31,7 @@
 #ifndef BIDIRECTIONAL_H
 #define BIDIRECTIONAL_H
 
-#include <llmserve/cache.h>
-
-#include <llmserve/policy/journal.h>
+#include <llmserve/policy/face.h>
 
 enum mode { BOTH_ENDS, LEFT_END };
 enum moving { NOT_MOVING, TO_HOST, TO_DEVICE };
@@ -51,12 +49,10 @@ struct part {
   uint32_t previous, next; /* parts of its owner in token order, or LLS_POL_NIL */
 };
 
-struct sequence { /* one for each slot */
-  uint64_t request;
-  uint8_t admitted; /* 0 or 1; not bool: an imported state may hold any byte */
-  uint32_t end;     /* enum lls_direction: the end of a block its parts begin at */
-  uint32_t cached;  /* tokens computed, on the device or missing */
-  uint32_t slots;   /* sum over its parts */
+struct sequence {  /* one for each slot; its request is that of the side's sequence */
+  uint32_t end;    /* enum lls_direction: the end of a block its parts begin at */
+  uint32_t cached; /* tokens computed, on the device or missing */
+  uint32_t slots;  /* sum over its parts */
   uint32_t parts;
   uint32_t sharing;     /* parts whose block's other part has an owner too */
   uint32_t host_blocks; /* host blocks with copies of the sequence's tokens */
@@ -71,7 +67,6 @@ struct host_block {
   uint32_t owner;   /* slot of a sequence; LLS_POL_NIL = free */
   uint32_t group;   /* has the owner's tokens [group S, (group + 1) S) */
   uint32_t missing; /* how many of these tokens are not on the device */
-  uint32_t next;    /* next block in the stack of free host blocks */
 };
 
 struct row {
@@ -87,14 +82,13 @@ struct block_set {
 };
 
 struct bidirectional {
-  const struct lls_host *host;
+  struct lls_pol_side side; /* first: the functions of policy/face.h look for it there */
   struct params params;
   uint32_t units; /* of a block */
-  uint32_t block_tokens, n_blocks, n_host_blocks, n_slots;
+  uint32_t n_blocks, n_host_blocks, n_slots;
   uint32_t most_tokens; /* longest sequence */
   uint32_t groups;      /* most_tokens / S, rounded up */
   uint32_t bit_words;   /* words of a host block's bits */
-  uint64_t unit_bytes;
 
   struct part *parts;             /* (2 n_blocks) */
   struct block_set *sets;         /* (2, block_tokens + 1) */
@@ -103,21 +97,16 @@ struct bidirectional {
   struct host_block *host_blocks; /* (n_host_blocks) */
   uint32_t *host_bits;            /* (n_host_blocks, bit_words) tokens that have a copy */
   uint32_t *host_table;           /* (n_slots, groups) host block + 1; 0 = none */
-  uint32_t *marks;                /* (2 n_blocks + n_host_blocks) for audit */
+  uint32_t *marks;                /* (2 n_blocks) for audit */
   struct lls_block_entry *entries; /* (n_rows, row_entries) */
   struct row *rows;                /* (n_rows) */
   struct lls_group_list *lists;    /* (n_rows) of tables */
   uint32_t n_rows, row_entries, row_hand;
   uint32_t step; /* counted by begin */
 
-  uint32_t host_head, n_host_free;
-  uint32_t n_host_idle; /* owned, but all their tokens are and stay on the device too */
-  uint32_t host_hand;   /* where the search for an idle host block continues */
-  uint32_t used[2];     /* slots, by end */
+  uint32_t host_hand; /* where the search for an idle host block continues */
+  uint32_t used[2];   /* slots, by end */
 
-  struct lls_copy *copies; /* (max_copies) copies of this step */
-  uint32_t n_copies, max_copies;
-  uint32_t free_at_begin;
   /* tokens in this transaction; `checkpointed` includes `ahead` */
   uint32_t displaced, checkpointed, restored;
   uint32_t ahead; /* checkpointed tokens that are copied during the step */
@@ -126,38 +115,31 @@ struct bidirectional {
   bool said_full;
   uint32_t *grown; /* (n_slots) real-time sequences that were reserved in it */
   uint32_t n_grown;
-  struct lls_pol_journal journal; /* undo log of the open transaction */
 };
 
 /* Every change of the state goes through here. */
 static inline void set(struct bidirectional *m, uint32_t *where, uint32_t value)
 {
-  lls_pol_journal_set(&m->journal, where, value);
+  lls_pol_journal_set(&m->side.journal, where, value);
 }
 
 static inline void add(struct bidirectional *m, uint32_t *where, uint32_t n)
 {
-  lls_pol_journal_set(&m->journal, where, *where + n);
+  lls_pol_journal_set(&m->side.journal, where, *where + n);
 }
 
 /* True if the journal and the list of copies have room for one more change of a part,
  * which copies tokens in at most two host blocks. Checked before each such change. */
 static inline bool has_room(const struct bidirectional *m)
 {
-  return lls_pol_journal_has_room(&m->journal, 128 + UINT64_C(8) * m->bit_words) &&
-         m->n_copies + 4 <= m->max_copies;
+  return lls_pol_journal_has_room(&m->side.journal, 256 + UINT64_C(8) * m->bit_words) &&
+         lls_pol_side_can_copy(&m->side, 4);
 }
 
 static inline struct block_set *set_of(const struct bidirectional *m, uint32_t end,
                                        uint32_t used)
 {
-  return &m->sets[end * (m->block_tokens + 1) + used];
-}
-
-/* Returns the blocks with no owner at either end. */
-static inline uint32_t free_blocks(const struct bidirectional *m)
-{
-  return set_of(m, LLS_LEFT_TO_RIGHT, 0)->n;
+  return &m->sets[end * (m->side.block_tokens + 1) + used];
 }
 
 static inline bool in_step(const struct sequence *s)
@@ -169,6 +151,11 @@ static inline bool in_step(const struct sequence *s)
 static inline bool is_held(const struct sequence *s)
 {
   return in_step(s) || s->moving != NOT_MOVING;
+}
+
+static inline bool is_admitted(const struct bidirectional *m, const struct sequence *s)
+{
+  return m->side.rows.sequences[s - m->sequences].admitted;
 }
 
 /* True if a host block with an owner may be given to another sequence. */
@@ -184,7 +171,7 @@ static inline uint32_t missing_of(const struct sequence *s)
 
 static inline uint32_t blocks_of(const struct bidirectional *m, uint64_t tokens)
 {
-  return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
+  return (uint32_t)((tokens + m->side.block_tokens - 1) / m->side.block_tokens);
 }
 
 /* Returns the token after a part's last one; 0 for LLS_POL_NIL. */
@@ -238,6 +225,8 @@ bool bidi_has_copies(const struct bidirectional *, uint32_t part);
 /* Forbids (hold) or allows again that the sequence's copies are given up for others. */
 void bidi_hold_copies(struct bidirectional *, const struct sequence *, bool hold);
 void bidi_free_host(struct bidirectional *, struct sequence *);
+/* How the host's slabs give up an idle block when another one is wanted. */
+struct lls_pol_slabs_owner bidi_host_owner(struct bidirectional *);
 
 /* ---- sequence.c: operations on one sequence */
 int bidi_reserve(struct bidirectional *, struct sequence *, uint32_t tokens,
@@ -267,12 +256,16 @@ int bidi_table(struct bidirectional *, struct sequence *, struct lls_block_table
 void bidi_free_row(struct bidirectional *, struct sequence *);
 
 /* ---- state.c: handing the state over to another generation */
+/* The manager's own part of the side's state. */
+int bidi_pass(void *, struct lls_pol_state_walk *);
 int bidi_export(struct bidirectional *, struct lls_blob *);
 /* Replaces the state by an exported one. On failure the manager is inconsistent: the
  * caller must make it empty again. */
 int bidi_import(struct bidirectional *, const struct lls_blob *);
 
 /* ---- audit.c */
+/* Adds the holders of blocks, for the side's audit. */
+void bidi_mark(void *, uint32_t tier, uint32_t *marks);
 int bidi_audit(struct bidirectional *, const struct lls_sink *);
 
 #endif

@@ -64,7 +64,7 @@ uint32_t bidi_set_next(const struct block_set *s, uint32_t n_blocks, uint32_t fr
 
 void bidi_empty_sets(struct bidirectional *m)
 {
-  uint32_t n_sets = 2 * (m->block_tokens + 1), n = words_of(m->n_blocks);
+  uint32_t n_sets = 2 * (m->side.block_tokens + 1), n = words_of(m->n_blocks);
   size_t words = n + words_of(n);
   memset(m->set_words, 0, n_sets * words * sizeof *m->set_words);
   for (uint32_t i = 0; i < n_sets; i++)
@@ -118,12 +118,30 @@ static void unlink_part(struct bidirectional *m, struct sequence *s, uint32_t pa
   set(m, before != LLS_POL_NIL ? &m->parts[before].previous : &s->last, after);
 }
 
+/* A block of the device has a holder for each of its parts that has an owner. */
+static void hold_block(struct bidirectional *m, uint32_t part)
+{
+  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  if (m->parts[part ^ 1].owner == LLS_POL_NIL)
+    lls_pol_slabs_take_slab(pool, part / 2);
+  else
+    lls_pol_slabs_hold(pool, part / 2 * m->units);
+}
+
+static void let_go_block(struct bidirectional *m, uint32_t part)
+{
+  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  if (lls_pol_slabs_let_go(pool, part / 2 * m->units))
+    lls_pol_slabs_free(pool, part / 2 * m->units);
+}
+
 uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count)
 {
   uint32_t part = 2 * block + s->end, other = part ^ 1;
   LLS_POL_CHECK(m->parts[part].owner == LLS_POL_NIL && m->parts[part].count == 0);
-  LLS_POL_CHECK(count > 0 && count + m->parts[other].count <= m->block_tokens);
+  LLS_POL_CHECK(count > 0 && count + m->parts[other].count <= m->side.block_tokens);
+  hold_block(m, part);
   take_out(m, set_of(m, s->end, m->parts[other].count), block);
   set(m, &m->parts[part].owner, (uint32_t)(s - m->sequences));
   set(m, &m->parts[part].first, first);
@@ -145,6 +163,7 @@ static void close_part(struct bidirectional *m, uint32_t part)
   count_sharing(m, s, part ^ 1, UINT32_MAX);
   set(m, &m->parts[part].owner, LLS_POL_NIL);
   insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
+  let_go_block(m, part);
 }
 
 void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
@@ -152,7 +171,7 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
   struct part *p = &m->parts[part];
   struct sequence *s = owner_of(m, part);
   uint32_t before = p->count, other = part ^ 1;
-  LLS_POL_CHECK(s != NULL && count + m->parts[other].count <= m->block_tokens);
+  LLS_POL_CHECK(s != NULL && count + m->parts[other].count <= m->side.block_tokens);
   LLS_POL_CHECK(before <= s->slots && before <= m->used[part % 2]);
   if (m->parts[other].owner == LLS_POL_NIL && before != count) {
     take_out(m, set_of(m, other % 2, before), part / 2);

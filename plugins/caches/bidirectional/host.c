@@ -2,7 +2,9 @@
 /*
  * Copies of tokens on the host. A copy is made when a token loses its slot, or during the
  * step before if this can be foreseen (transfer.c). It is kept for later displacements
- * until its memory is needed (BROS, section 5: checkpointing).
+ * until its memory is needed (BROS, section 5: checkpointing). A host block has a holder
+ * while one of its tokens is not on the device, or its sequence moves to the host; else
+ * the host's slabs keep it (policy/slabs.h): it is *idle*.
  *
  * All copies of a step are carried out in the order in which they are listed, those
  * BEFORE_STEP before any slot is written. So a slot that such a copy reads may be given
@@ -19,7 +21,7 @@ static uint32_t *bits_of(const struct bidirectional *m, uint32_t block)
 
 static bool has_copy(const struct bidirectional *m, uint32_t block, uint32_t token)
 {
-  uint32_t i = token % m->block_tokens;
+  uint32_t i = token % m->side.block_tokens;
   return bits_of(m, block)[i / 32] >> i % 32 & 1;
 }
 
@@ -27,7 +29,7 @@ static bool has_copy(const struct bidirectional *m, uint32_t block, uint32_t tok
 static void mark_copied(struct bidirectional *m, uint32_t block, uint32_t from,
                         uint32_t until)
 {
-  uint32_t i = from % m->block_tokens, end = i + until - from;
+  uint32_t i = from % m->side.block_tokens, end = i + until - from;
   while (i < end) {
     uint32_t *word = &bits_of(m, block)[i / 32], n = lls_pol_min(32 - i % 32, end - i);
     set(m, word, *word | (UINT32_MAX >> (32 - n)) << i % 32);
@@ -37,6 +39,21 @@ static void mark_copied(struct bidirectional *m, uint32_t block, uint32_t from,
 
 /* ---- blocks ------------------------------------------------------------------------ */
 
+static struct lls_pol_slabs *pool_of(struct bidirectional *m)
+{
+  return &m->side.slabs[LLS_TIER_HOST];
+}
+
+static void hold(struct bidirectional *m, uint32_t block)
+{
+  lls_pol_slabs_hold(pool_of(m), block * m->units);
+}
+
+static void let_go(struct bidirectional *m, uint32_t block)
+{
+  lls_pol_slabs_let_go(pool_of(m), block * m->units);
+}
+
 static void free_block(struct bidirectional *m, uint32_t block)
 {
   struct host_block *h = &m->host_blocks[block];
@@ -45,26 +62,24 @@ static void free_block(struct bidirectional *m, uint32_t block)
   LLS_POL_CHECK(table_of(m, s)[h->group] == block + 1);
   set(m, &table_of(m, s)[h->group], 0);
   add(m, &s->host_blocks, UINT32_MAX);
-  if (is_idle(m, h))
-    add(m, &m->n_host_idle, UINT32_MAX);
+  if (!is_idle(m, h))
+    let_go(m, block);
   for (uint32_t i = 0; i < m->bit_words; i++)
     if (bits_of(m, block)[i] != 0)
       set(m, &bits_of(m, block)[i], 0);
   set(m, &h->missing, 0);
   set(m, &h->owner, LLS_POL_NIL);
-  set(m, &h->next, m->host_head);
-  set(m, &m->host_head, block);
-  add(m, &m->n_host_free, 1);
+  lls_pol_slabs_free(pool_of(m), block * m->units);
 }
 
-void bidi_hold_copies(struct bidirectional *m, const struct sequence *s, bool hold)
+void bidi_hold_copies(struct bidirectional *m, const struct sequence *s, bool holds)
 {
   uint32_t left = s->host_blocks;
   for (uint32_t group = 0; left > 0; group++) {
     uint32_t block = table_of(m, s)[group];
     left -= block != 0;
     if (block != 0 && m->host_blocks[block - 1].missing == 0)
-      add(m, &m->n_host_idle, hold ? UINT32_MAX : 1);
+      (holds ? hold : let_go)(m, block - 1);
   }
 }
 
@@ -75,16 +90,30 @@ void bidi_free_host(struct bidirectional *m, struct sequence *s)
       free_block(m, table_of(m, s)[group] - 1);
 }
 
-/* Frees the next idle host block, searching from host_hand on; there must be one. */
-static void free_idle(struct bidirectional *m)
+/* Returns the next idle host block from host_hand on; there must be one. */
+static uint32_t next_idle(void *self, uint32_t kind, uint32_t *since)
 {
+  const struct bidirectional *m = self;
   uint32_t block = m->host_hand;
-  LLS_POL_CHECK(m->n_host_idle > 0);
+  (void)kind, (void)since; /* all are of one class */
   while (m->host_blocks[block].owner == LLS_POL_NIL ||
          !is_idle(m, &m->host_blocks[block]))
     block = block + 1 < m->n_host_blocks ? block + 1 : 0;
+  return block * m->units;
+}
+
+static bool drop_idle(void *self, uint32_t unit)
+{
+  struct bidirectional *m = self;
+  uint32_t block = unit / m->units;
   free_block(m, block);
   set(m, &m->host_hand, block + 1 < m->n_host_blocks ? block + 1 : 0);
+  return true;
+}
+
+struct lls_pol_slabs_owner bidi_host_owner(struct bidirectional *m)
+{
+  return (struct lls_pol_slabs_owner){m, next_idle, drop_idle, NULL};
 }
 
 /* Returns the host block of a group of the sequence's tokens, a new one if there is
@@ -94,21 +123,17 @@ static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t 
   uint32_t *entry = &table_of(m, s)[group];
   if (*entry != 0)
     return *entry - 1;
-  if (m->n_host_free == 0 && m->n_host_idle == 0)
-    return LLS_POL_NIL;
-  if (m->n_host_free == 0)
-    free_idle(m);
-  uint32_t block = m->host_head;
+  uint32_t unit = lls_pol_slabs_take(pool_of(m), 0), block = unit / m->units;
+  if (unit == LLS_POL_NIL)
+    return unit;
   struct host_block *h = &m->host_blocks[block];
-  LLS_POL_CHECK(block < m->n_host_blocks && h->owner == LLS_POL_NIL && h->missing == 0);
-  set(m, &m->host_head, h->next);
-  add(m, &m->n_host_free, UINT32_MAX);
+  LLS_POL_CHECK(h->owner == LLS_POL_NIL && h->missing == 0);
   set(m, &h->owner, (uint32_t)(s - m->sequences));
-  if (is_idle(m, h))
-    add(m, &m->n_host_idle, 1);
   set(m, &h->group, group);
   set(m, entry, block + 1);
   add(m, &s->host_blocks, 1);
+  if (is_idle(m, h))
+    let_go(m, block);
   return block;
 }
 
@@ -119,7 +144,7 @@ static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t 
 static uint32_t slot_of(const struct bidirectional *m, uint32_t end, uint32_t first,
                         uint32_t from, uint32_t until)
 {
-  return end == LLS_LEFT_TO_RIGHT ? from - first : m->block_tokens - (until - first);
+  return end == LLS_LEFT_TO_RIGHT ? from - first : m->side.block_tokens - (until - first);
 }
 
 /* Tokens [from, until) of one group, between a part and a host block; of a
@@ -128,14 +153,13 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
                         uint32_t from, uint32_t until, bool to_host,
                         enum lls_copy_order order)
 {
-  uint32_t end = part % 2, group = from - from % m->block_tokens;
+  uint32_t end = part % 2, group = from - from % m->side.block_tokens;
   uint32_t owner = m->parts[part].owner;
   uint32_t here = slot_of(m, end, m->parts[part].first, from, until);
   uint32_t there = slot_of(m, end, group, from, until);
-  LLS_POL_CHECK(m->n_copies < m->max_copies);
-  LLS_POL_CHECK(from < until && until <= group + m->block_tokens);
+  LLS_POL_CHECK(from < until && until <= group + m->side.block_tokens);
   uint32_t device = part / 2 * m->units, host = block * m->units;
-  m->copies[m->n_copies] = (struct lls_copy){
+  const struct lls_copy copy = {
       .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
       .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
       .order = (uint8_t)order,
@@ -148,7 +172,7 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
       .target = to_host ? host : device,
       .transfer = m->sequences[owner].moving != NOT_MOVING ? owner + 1 : 0,
   };
-  set(m, &m->n_copies, m->n_copies + 1);
+  lls_pol_side_copy(&m->side, &copy);
 }
 
 /* Copies the tokens in [from, until) of one group that have no copy, by one copy from the
@@ -170,7 +194,7 @@ static uint32_t copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
 
 static uint32_t group_end(const struct bidirectional *m, uint32_t token, uint32_t until)
 {
-  return lls_pol_min(until, token - token % m->block_tokens + m->block_tokens);
+  return lls_pol_min(until, token - token % m->side.block_tokens + m->side.block_tokens);
 }
 
 int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint32_t until)
@@ -178,12 +202,12 @@ int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   struct sequence *s = &m->sequences[m->parts[part].owner];
   for (uint32_t end; from < until; from = end) {
     end = group_end(m, from, until);
-    uint32_t block = block_for(m, s, from / m->block_tokens);
+    uint32_t block = block_for(m, s, from / m->side.block_tokens);
     if (block == LLS_POL_NIL)
       return -ENOSPC;
     copy_out(m, part, block, from, end, LLS_COPY_BEFORE_STEP);
-    if (m->host_blocks[block].missing == 0)
-      add(m, &m->n_host_idle, UINT32_MAX);
+    if (is_idle(m, &m->host_blocks[block]))
+      hold(m, block);
     add(m, &m->host_blocks[block].missing, end - from);
   }
   return 0;
@@ -200,9 +224,9 @@ uint32_t bidi_copy_ahead(struct bidirectional *m, uint32_t part)
   struct sequence *s = &m->sequences[m->parts[part].owner];
   uint32_t from = m->parts[part].first, until = computed_end(m, part), copied = 0;
   for (uint32_t end; from < until; from = end) {
-    uint32_t group = from / m->block_tokens;
+    uint32_t group = from / m->side.block_tokens;
     end = group_end(m, from, until);
-    if (!has_room(m) || (table_of(m, s)[group] == 0 && m->n_host_free == 0))
+    if (!has_room(m) || (table_of(m, s)[group] == 0 && pool_of(m)->n_free_slabs == 0))
       break;
     copied += copy_out(m, part, block_for(m, s, group), from, end, LLS_COPY_ASYNC);
   }
@@ -214,7 +238,7 @@ bool bidi_has_copies(const struct bidirectional *m, uint32_t part)
 {
   const uint32_t *table = table_of(m, &m->sequences[m->parts[part].owner]);
   for (uint32_t t = m->parts[part].first; t < computed_end(m, part); t++) {
-    uint32_t block = table[t / m->block_tokens];
+    uint32_t block = table[t / m->side.block_tokens];
     if (block == 0 || !has_copy(m, block - 1, t))
       return false;
   }
@@ -229,14 +253,15 @@ void bidi_copy_back(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   add(m, &m->restored, until - from);
   for (uint32_t end; from < until; from = end) {
     end = group_end(m, from, until);
-    uint32_t block = table_of(m, s)[from / m->block_tokens] - 1;
+    uint32_t block = table_of(m, s)[from / m->side.block_tokens] - 1;
     LLS_POL_CHECK(block < m->n_host_blocks && /* invariant 3 */
                   m->host_blocks[block].missing >= end - from);
     list_copies(m, part, block, from, end, false, order);
     add(m, &m->host_blocks[block].missing, from - end);
     if (m->host_blocks[block].missing > 0)
       continue;
-    add(m, &m->n_host_idle, 1);
+    if (is_idle(m, &m->host_blocks[block]))
+      let_go(m, block);
     if (!m->params.keep_host_copy)
       free_block(m, block);
   }

@@ -28,7 +28,8 @@ static bool can_displace(const struct request *q, uint32_t other)
 static uint32_t usable(const struct request *q, uint32_t part)
 {
   uint32_t other = part ^ 1;
-  return q->m->block_tokens - (can_displace(q, other) ? 0 : q->m->parts[other].count);
+  return q->m->side.block_tokens -
+         (can_displace(q, other) ? 0 : q->m->parts[other].count);
 }
 
 /* Returns the lowest block whose slots are all owned by a sequence that may be
@@ -36,7 +37,7 @@ static uint32_t usable(const struct request *q, uint32_t part)
 static uint32_t find_displaceable(const struct request *q)
 {
   const struct bidirectional *m = q->m;
-  const struct block_set *full = set_of(m, LLS_LEFT_TO_RIGHT, m->block_tokens);
+  const struct block_set *full = set_of(m, LLS_LEFT_TO_RIGHT, m->side.block_tokens);
   uint32_t block = LLS_POL_NIL;
   if (q->displace)
     for (block = bidi_set_next(full, m->n_blocks, 0);
@@ -52,7 +53,7 @@ static uint32_t find_block(const struct request *q)
   const struct bidirectional *m = q->m;
   bool left = q->s->end == LLS_LEFT_TO_RIGHT;
   uint32_t free = left ? 1 : (uint32_t)m->params.be_min_free_slots;
-  uint32_t most_used = m->block_tokens - lls_pol_min(free, m->block_tokens);
+  uint32_t most_used = m->side.block_tokens - lls_pol_min(free, m->side.block_tokens);
   if (m->params.mode == LEFT_END)
     most_used = 0;
   for (uint32_t used = 0; used <= most_used; used++) {
@@ -86,8 +87,8 @@ static int place_some(const struct request *q, uint32_t *at, uint32_t first, uin
     return -ENOSPC;
   uint32_t part = 2 * block + q->s->end, other = part ^ 1, had = m->parts[part].count;
   uint32_t count = lls_pol_min(usable(q, part), had + n);
-  if (count + m->parts[other].count > m->block_tokens) {
-    int rc = displace(m, other, count + m->parts[other].count - m->block_tokens);
+  if (count + m->parts[other].count > m->side.block_tokens) {
+    int rc = displace(m, other, count + m->parts[other].count - m->side.block_tokens);
     if (rc < 0)
       return rc;
   }
@@ -104,14 +105,14 @@ static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bo
 {
   struct bidirectional *m = q->m;
   while (n > 0) {
-    uint32_t mark = m->journal.n;
+    uint32_t mark = m->side.journal.n;
     int some = place_some(q, at, first, n);
     if (some < 0) {
-      lls_pol_journal_rollback(&m->journal, mark);
+      lls_pol_journal_rollback(&m->side.journal, mark);
       if (!q->displace)
         return some;
       q->displace = false;
-      m->kept_by_host += m->n_host_free + m->n_host_idle == 0;
+      m->kept_by_host += lls_pol_slabs_available(&m->side.slabs[LLS_TIER_HOST]) == 0;
       continue;
     }
     if (cached)
@@ -146,7 +147,7 @@ static int restore(struct request *q)
 static bool hopeless(const struct request *q, uint32_t slots)
 {
   const struct bidirectional *m = q->m;
-  uint64_t all = (uint64_t)m->n_blocks * m->block_tokens;
+  uint64_t all = (uint64_t)m->n_blocks * m->side.block_tokens;
   uint64_t used = (uint64_t)m->used[0] + (q->displace ? 0 : m->used[1]);
   return slots > all - used;
 }
@@ -161,7 +162,7 @@ int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
                       .s = s,
                       .displace = displace && s->end == LLS_LEFT_TO_RIGHT &&
                                   m->n_host_blocks > 0 && m->params.mode == BOTH_ENDS};
-  uint32_t mark = m->journal.n;
+  uint32_t mark = m->side.journal.n;
   if (s->slots >= length)
     return LLS_RESERVE_OK;
   if (hopeless(&q, (uint32_t)length - s->slots))
@@ -171,7 +172,7 @@ int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
   if (rc == 0)
     rc = place(&q, &at, s->slots, (uint32_t)length - s->slots, false);
   if (rc < 0)
-    lls_pol_journal_rollback(&m->journal, mark);
+    lls_pol_journal_rollback(&m->side.journal, mark);
   return rc < 0 ? LLS_RESERVE_LATER : LLS_RESERVE_OK;
 }
 
@@ -183,9 +184,9 @@ int bidi_bring_back(struct bidirectional *m, struct sequence *s)
 
 uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)
 {
-  return s->last != LLS_POL_NIL
-             ? m->block_tokens - m->parts[s->last].count - m->parts[s->last ^ 1].count
-             : 0;
+  return s->last != LLS_POL_NIL ? m->side.block_tokens - m->parts[s->last].count -
+                                      m->parts[s->last ^ 1].count
+                                : 0;
 }
 
 uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence *s)
@@ -196,9 +197,10 @@ uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence
   for (uint32_t at = s->first, before = LLS_POL_NIL;;
        before = at, at = m->parts[at].next) {
     uint32_t until = at != LLS_POL_NIL ? m->parts[at].first : s->cached;
-    uint32_t free = before != LLS_POL_NIL ? m->block_tokens - m->parts[before].count -
-                                                m->parts[before ^ 1].count
-                                          : 0;
+    uint32_t free =
+        before != LLS_POL_NIL
+            ? m->side.block_tokens - m->parts[before].count - m->parts[before ^ 1].count
+            : 0;
     units += until - token > free ? m->units * blocks_of(m, until - token - free) : 0;
     if (at == LLS_POL_NIL)
       return units;
@@ -227,14 +229,14 @@ void bidi_drop(struct bidirectional *m, struct sequence *s)
 
 int bidi_swap_out(struct bidirectional *m, struct sequence *s)
 {
-  uint32_t mark = m->journal.n;
+  uint32_t mark = m->side.journal.n;
   trim(m, s);
   while (s->last != LLS_POL_NIL) {
     uint32_t part = s->last;
     int rc = has_room(m) ? bidi_checkpoint(m, part, m->parts[part].first, end_of(m, part))
                          : -ENOSPC;
     if (rc < 0) {
-      lls_pol_journal_rollback(&m->journal, mark);
+      lls_pol_journal_rollback(&m->side.journal, mark);
       return rc;
     }
     bidi_resize(m, part, 0);

@@ -1,114 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole state as one blob, so that another generation of this plugin takes over every
- * slot where it lies: which sequence holds which units, as any manager can read it, then
- * what must be equal in both, then the arrays that say it all; sets and tables follow
+ * The state handed over to another generation: the side's (policy/side.h), which has the
+ * blocks, and behind it the arrays that say who has which slots; sets and tables follow
  * from them.
  *
  * Another manager can take those sequences that lie as in every manager: all on the
- * device, from the left, in full blocks with none at the other end. From another manager
- * come sequences whose blocks lie where blocks do: here they have left parts, whatever
- * their class, and are never displaced.
+ * device, from the left, in full blocks with none at the other end. While a state is
+ * written these are shown in the side's lists, in which nothing is otherwise. From
+ * another manager come sequences in these lists: here they get left parts, whatever their
+ * class, and are never displaced.
  */
 #include "bidirectional.h"
 
-#include <llmserve/policy/holdings.h>
 #include <llmserve/policy/state.h>
 
-/* Precedes the part that only this plugin reads; the number is its version. */
-static const char own[16] = "bidirectional 3";
-
-struct pool { /* must be equal in both generations */
-  uint32_t units, block_tokens, n_blocks, n_host_blocks, n_slots, most_tokens, mode;
-};
-
-static struct pool pool_of(const struct bidirectional *m)
-{
-  return (struct pool){
-      m->units,       m->block_tokens,         m->n_blocks, m->n_host_blocks, m->n_slots,
-      m->most_tokens, (uint32_t)m->params.mode};
-}
-
-/* ---- for any manager --------------------------------------------------------------- */
+/* ---- sequences as in every manager ------------------------------------------------- */
 
 static bool lies_as_usual(const struct bidirectional *m, const struct sequence *s)
 {
-  if (!s->admitted || s->slots == 0 || s->end != LLS_LEFT_TO_RIGHT || s->sharing > 0 ||
-      s->slots != s->cached)
+  if (!is_admitted(m, s) || s->slots == 0 || s->end != LLS_LEFT_TO_RIGHT ||
+      s->sharing > 0 || s->slots != s->cached || s->parts > m->side.rows.row_blocks)
     return false;
   for (uint32_t at = s->first; at != s->last; at = m->parts[at].next)
-    if (m->parts[at].count != m->block_tokens)
+    if (m->parts[at].count != m->side.block_tokens)
       return false;
   return true;
 }
 
-static struct lls_holdings count_holdings(const struct bidirectional *m)
+static void show(struct bidirectional *m, const struct sequence *s)
 {
-  struct lls_holdings head = {.bytes = sizeof head,
-                              .block_tokens = m->block_tokens,
-                              .device_units = m->units * m->n_blocks};
-  for (uint32_t i = 0; i < m->n_slots; i++)
-    if (lies_as_usual(m, &m->sequences[i])) {
-      head.bytes += lls_pol_holding_bytes(1, m->sequences[i].parts);
-      head.n++;
-    }
-  return head;
+  struct lls_pol_rows *rows = &m->side.rows;
+  struct lls_pol_sequence *shown = &rows->sequences[s - m->sequences];
+  uint32_t i = 0;
+  lls_pol_rows_begin(rows, shown);
+  shown->cached = s->cached;
+  for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next)
+    lls_pol_rows_put(rows, shown, 0, i++, bidi_entry(m, at).block, LLS_FORM_NONE);
+  lls_pol_rows_list(rows, shown, 0)->past = s->parts;
 }
 
-static char *write_list(const struct bidirectional *m, const struct sequence *s, char *to)
+/* Ends the lists of all sequences, the last one first: rows are free in the order from
+ * before. */
+static void hide(struct bidirectional *m)
 {
-  const struct lls_held_list list = {.form = LLS_FORM_KV, .n_blocks = s->parts};
-  memcpy(to, &list, sizeof list);
-  to += sizeof list;
-  for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next) {
-    uint32_t unit = bidi_entry(m, at).block;
-    memcpy(to, &unit, sizeof unit);
-    to += sizeof unit;
-  }
-  return to;
+  struct lls_pol_rows *rows = &m->side.rows;
+  for (uint32_t i = m->n_slots; i-- > 0;)
+    if (rows->sequences[i].row != LLS_POL_NIL)
+      lls_pol_rows_end(rows, &rows->sequences[i]);
 }
 
-static void write_holdings(const struct bidirectional *m, const struct lls_holdings *head,
-                           char *to)
+/* Gives a sequence from another manager its blocks, which the side has claimed. */
+static void take_over(struct bidirectional *m, uint32_t slot)
 {
-  memcpy(to, head, sizeof *head);
-  to += sizeof *head;
-  for (uint32_t i = 0; i < m->n_slots; i++) {
-    const struct sequence *s = &m->sequences[i];
-    if (!lies_as_usual(m, s))
-      continue;
-    struct lls_holding h = {
-        .request = s->request, .slot = i, .cached_tokens = s->cached, .n_lists = 1};
-    to = write_list(m, s, lls_pol_holding_write(to, &h));
+  const struct lls_pol_rows *rows = &m->side.rows;
+  const struct lls_pol_sequence *from = &rows->sequences[slot];
+  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  struct sequence *s = &m->sequences[slot];
+  *s = (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL, .row = LLS_POL_NIL};
+  for (uint32_t i = 0; i < lls_pol_rows_held(rows, from, 0); i++) {
+    uint32_t unit = lls_pol_rows_entries(rows, from, 0)[i].block;
+    lls_pol_slabs_let_go(pool, unit); /* the claim */
+    lls_pol_slabs_free(pool, unit);
+    if (s->slots < from->cached)
+      bidi_open(m, s, unit / m->units, s->last, s->slots,
+                lls_pol_min(m->side.block_tokens, from->cached - s->slots));
   }
+  s->cached = from->cached;
 }
 
 /* ---- for this one ------------------------------------------------------------------ */
-
-static void pass_arrays(struct bidirectional *m, struct lls_pol_state_walk *w)
-{
-  char name[sizeof own];
-  struct pool pool = pool_of(m);
-  memcpy(name, own, sizeof own);
-  lls_pol_state_pass(w, name, sizeof name);
-  lls_pol_state_pass(w, &pool, sizeof pool);
-  /* one piece: the members from host_head up to `copies`, the free stack's head and all
-   * counts */
-  lls_pol_state_pass(w, &m->host_head,
-                     offsetof(struct bidirectional, copies) -
-                         offsetof(struct bidirectional, host_head));
-  lls_pol_state_pass(w, m->parts, (size_t)2 * m->n_blocks * sizeof *m->parts);
-  lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
-  lls_pol_state_pass(w, m->host_blocks, m->n_host_blocks * sizeof *m->host_blocks);
-  lls_pol_state_pass(w, m->host_bits,
-                     (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
-}
 
 /* Derives the other members from the arrays, as far as these make sense. */
 static int derive(struct bidirectional *m)
 {
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
-    if (m->parts[part].count > m->block_tokens)
+    if (m->parts[part].count > m->side.block_tokens)
       return -EINVAL;
   bidi_empty_sets(m);
   bidi_fill_sets(m);
@@ -123,83 +89,54 @@ static int derive(struct bidirectional *m)
   bidi_empty_rows(m);
   for (uint32_t i = 0; i < m->n_slots; i++)
     m->sequences[i].row = LLS_POL_NIL, m->sequences[i].listed = 0;
+  hide(m);
   return 0;
 }
 
-static int pass_own(void *manager, struct lls_pol_state_walk *w)
+int bidi_pass(void *manager, struct lls_pol_state_walk *w)
 {
-  pass_arrays(manager, w);
+  struct bidirectional *m = manager;
+  lls_pol_state_pass(w, &m->host_hand, sizeof m->host_hand);
+  lls_pol_state_pass(w, m->used, sizeof m->used);
+  lls_pol_state_pass(w, m->parts, (size_t)2 * m->n_blocks * sizeof *m->parts);
+  lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
+  lls_pol_state_pass(w, m->host_blocks, m->n_host_blocks * sizeof *m->host_blocks);
+  lls_pol_state_pass(w, m->host_bits,
+                     (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
   if (lls_pol_state_is_torn(w))
     return -EINVAL;
-  return lls_pol_state_is_read(w) ? derive(manager) : 0;
+  return lls_pol_state_is_read(w) ? derive(m) : 0;
+}
+
+/* The writer of a state, its version, and the mode that its sequences lie in. */
+static void name_writer(const struct bidirectional *m, char writer[8])
+{
+  memcpy(writer, m->params.mode == BOTH_ENDS ? "bidi 4 b" : "bidi 4 l", 8);
 }
 
 int bidi_export(struct bidirectional *m, struct lls_blob *out)
 {
-  struct lls_holdings head = count_holdings(m);
-  if (m->journal.open)
+  char writer[8];
+  name_writer(m, writer);
+  if (m->side.journal.open)
     return -EBUSY;
-  int rc = lls_pol_state_export(m, pass_own, head.bytes, LLS_STATE_HOLDINGS, out);
-  if (rc == 0)
-    write_holdings(m, &head, out->data);
+  for (uint32_t i = 0; i < m->n_slots && m->side.rows.n_free > 0; i++)
+    if (lies_as_usual(m, &m->sequences[i]))
+      show(m, &m->sequences[i]);
+  int rc = lls_pol_side_export(&m->side, out, writer);
+  hide(m);
   return rc;
-}
-
-/* ---- from another manager ---------------------------------------------------------- */
-
-static bool can_hold(const struct bidirectional *m, const struct lls_holding *h,
-                     const struct lls_held_list *list)
-{
-  return h->slot < m->n_slots && !m->sequences[h->slot].admitted &&
-         h->cached_tokens <= m->most_tokens &&
-         list->n_blocks >= blocks_of(m, h->cached_tokens);
-}
-
-/* Takes all tokens of a sequence from another manager, or none. */
-static void take_over(struct bidirectional *m, const struct lls_holding *h,
-                      const struct lls_pol_held *held)
-{
-  struct sequence *s = &m->sequences[h->slot];
-  *s = (struct sequence){.request = h->request,
-                         .admitted = true,
-                         .first = LLS_POL_NIL,
-                         .last = LLS_POL_NIL,
-                         .row = LLS_POL_NIL};
-  for (uint32_t i = 0; s->slots < h->cached_tokens; i++) {
-    uint32_t block = lls_pol_held_block(held, i, m->units, m->n_blocks);
-    if (block == m->n_blocks || !bidi_set_has(set_of(m, LLS_LEFT_TO_RIGHT, 0), block)) {
-      bidi_drop(m, s);
-      s->admitted = false;
-      return;
-    }
-    bidi_open(m, s, block, s->last, s->slots,
-              lls_pol_min(m->block_tokens, h->cached_tokens - s->slots));
-  }
-  s->cached = h->cached_tokens;
-}
-
-static int import_holdings(struct bidirectional *m, struct lls_pol_holdings *walk)
-{
-  struct lls_holding h;
-  struct lls_pol_held lists[LLS_POL_HELD_LISTS];
-  uint32_t n;
-  while (lls_pol_holdings_next(walk, &h, lists, &n))
-    if (lls_pol_holding_is_plain(lists, n) && can_hold(m, &h, &lists[0].list))
-      take_over(m, &h, &lists[0]);
-  return walk->torn ? -EINVAL : 0;
 }
 
 int bidi_import(struct bidirectional *m, const struct lls_blob *in)
 {
-  const struct lls_host *h = m->host;
-  struct pool pool = pool_of(m);
-  struct lls_pol_holdings walk;
-  int rc =
-      lls_pol_holdings_open(&walk, in, m->block_tokens, m->units * m->n_blocks, m->units);
-  if (rc < 0)
-    return h->fail(h->context, rc, "state of another pool");
-  size_t bytes = in->bytes - (size_t)(walk.end - (const char *)in->data);
-  bool same = lls_pol_state_is_of(walk.end, bytes, own, sizeof own, &pool, sizeof pool);
-  return same ? lls_pol_state_import(m, pass_own, walk.end, bytes)
-              : import_holdings(m, &walk);
+  char writer[8];
+  name_writer(m, writer);
+  int rc = lls_pol_side_import(&m->side, in, writer);
+  for (uint32_t i = 0; i < m->n_slots && rc == 0; i++)
+    if (m->side.rows.sequences[i].row != LLS_POL_NIL)
+      take_over(m, i);
+  if (rc == 0)
+    hide(m);
+  return rc;
 }

@@ -34,7 +34,7 @@ static void copy_before(struct bidirectional *m, const struct sequence *s,
 {
   uint32_t other = s->last ^ 1;
   if (*blocks > 0 && in_step(s) &&
-      m->parts[s->last].count + m->parts[other].count == m->block_tokens)
+      m->parts[s->last].count + m->parts[other].count == m->side.block_tokens)
     *blocks -= copy_part(m, other);
 }
 
@@ -42,8 +42,8 @@ static void copy_before(struct bidirectional *m, const struct sequence *s,
  * worth of tokens. */
 static void copy_next_blocks(struct bidirectional *m, uint32_t blocks)
 {
-  uint32_t wanted = blocks_of(m, m->host->engine->max_step_tokens);
-  for (uint32_t used = 0; used <= m->block_tokens; used++) {
+  uint32_t wanted = blocks_of(m, m->side.host->engine->max_step_tokens);
+  for (uint32_t used = 0; used <= m->side.block_tokens; used++) {
     const struct block_set *set = set_of(m, LLS_LEFT_TO_RIGHT, used);
     if (used == 0) {
       wanted -= lls_pol_min(wanted, set->n);
@@ -86,7 +86,7 @@ static int copy_all(struct bidirectional *m, struct sequence *s)
 
 int bidi_start_moving(struct bidirectional *m, struct sequence *s, enum moving where)
 {
-  uint32_t mark = m->journal.n;
+  uint32_t mark = m->side.journal.n;
   if (s->moving != NOT_MOVING)
     return -EBUSY;
   if (where == TO_DEVICE && missing_of(s) == 0)
@@ -96,7 +96,7 @@ int bidi_start_moving(struct bidirectional *m, struct sequence *s, enum moving w
   set(m, &s->moving, (uint32_t)where);
   int rc = where == TO_HOST ? copy_all(m, s) : bidi_bring_back(m, s);
   if (rc < 0)
-    lls_pol_journal_rollback(&m->journal, mark);
+    lls_pol_journal_rollback(&m->side.journal, mark);
   return rc;
 }
 
