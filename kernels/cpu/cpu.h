@@ -22,6 +22,7 @@
 #include "kernels/cpu/int8.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/threads.h"
 
@@ -30,6 +31,7 @@ struct lls_cpu_kernels {
   struct lls_cpu_attention_kernels attention; /* attention.h */
   struct lls_cpu_row_kernels rows;            /* rows.h */
   struct lls_cpu_int8_kernels int8;           /* int8.h */
+  struct lls_cpu_recurrent_kernels recurrent; /* recurrent.h */
 };
 
 /* rotary embeddings cached, since layers of a model may alternate between two */

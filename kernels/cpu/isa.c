@@ -28,14 +28,16 @@ enum {
  * Some CPUs with AVX-512 lack avx_vnni, whose kernels AVX-512 has itself. */
 static const struct lls_cpu_level levels[] = {
     {"generic", 0, lls_cpu_linear_generic, lls_cpu_codes_generic,
-     lls_cpu_attention_generic, lls_cpu_rows_generic, lls_cpu_int8_generic},
+     lls_cpu_attention_generic, lls_cpu_rows_generic, lls_cpu_int8_generic,
+     lls_cpu_recurrent_generic},
     {"avx2", AVX2, X86(lls_cpu_linear_avx2), X86(lls_cpu_codes_avx2),
-     X86(lls_cpu_attention_avx2), X86(lls_cpu_rows_avx2), X86(lls_cpu_int8_avx2)},
-    {"avxvnni", AVX2 | AVXVNNI, NULL, X86(lls_cpu_codes_avxvnni), NULL, NULL, NULL},
+     X86(lls_cpu_attention_avx2), X86(lls_cpu_rows_avx2), X86(lls_cpu_int8_avx2), NULL},
+    {"avxvnni", AVX2 | AVXVNNI, NULL, X86(lls_cpu_codes_avxvnni), NULL, NULL, NULL, NULL},
     {"avx512", AVX2 | AVX512, X86(lls_cpu_linear_avx512), X86(lls_cpu_codes_avx512),
-     X86(lls_cpu_attention_avx512), X86(lls_cpu_rows_avx512), X86(lls_cpu_int8_avx512)},
+     X86(lls_cpu_attention_avx512), X86(lls_cpu_rows_avx512), X86(lls_cpu_int8_avx512),
+     NULL},
     {"amx", AVX2 | AVX512 | AMX, X86(lls_cpu_linear_amx), X86(lls_cpu_codes_amx),
-     X86(lls_cpu_attention_amx), NULL, NULL},
+     X86(lls_cpu_attention_amx), NULL, NULL, NULL},
 };
 
 #define N_LEVELS (sizeof levels / sizeof *levels)
@@ -138,6 +140,8 @@ static void put_own(struct lls_cpu_kernels *k, const struct lls_cpu_level *level
     level->rows(&k->rows);
   if (level->int8 != NULL)
     level->int8(&k->int8);
+  if (level->recurrent != NULL)
+    level->recurrent(&k->recurrent);
 }
 
 void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, const struct lls_cpu_level *level)

@@ -16,6 +16,7 @@ struct lls_cpu_linear_kernels;
 struct lls_cpu_attention_kernels;
 struct lls_cpu_row_kernels;
 struct lls_cpu_int8_kernels;
+struct lls_cpu_recurrent_kernels;
 
 /* A row of isa.c. The functions put the level's own kernels into a table; NULL: the
  * level has no own kernels of this kind. */
@@ -27,6 +28,7 @@ struct lls_cpu_level {
   void (*attention)(struct lls_cpu_attention_kernels *);
   void (*rows)(struct lls_cpu_row_kernels *);
   void (*int8)(struct lls_cpu_int8_kernels *);
+  void (*recurrent)(struct lls_cpu_recurrent_kernels *);
 };
 
 /* Returns level i in the order of core/device/isa.h, or NULL if i is past the last. */
@@ -49,7 +51,8 @@ void lls_cpu_kernels_fill(struct lls_cpu_kernels *, const struct lls_cpu_level *
   void lls_cpu_codes_##level(struct lls_cpu_linear_kernels *);                           \
   void lls_cpu_attention_##level(struct lls_cpu_attention_kernels *);                    \
   void lls_cpu_rows_##level(struct lls_cpu_row_kernels *);                               \
-  void lls_cpu_int8_##level(struct lls_cpu_int8_kernels *);
+  void lls_cpu_int8_##level(struct lls_cpu_int8_kernels *);                              \
+  void lls_cpu_recurrent_##level(struct lls_cpu_recurrent_kernels *);
 LLS_ISA_LEVELS(LLS_CPU_DECLARE, LLS_CPU_DECLARE)
 
 #endif
