@@ -238,12 +238,24 @@ void lls_accounts_enter(struct lls_api *api, struct lls_http_exchange *exchange)
 
 void lls_accounts_leave(struct lls_api *api, struct lls_http_exchange *exchange)
 {
-  struct lls_account *account = exchange->account;
   LLS_API_ON_MAIN(api);
+  lls_account_leave(lls_account_take(exchange));
+}
+
+struct lls_account *lls_account_take(struct lls_http_exchange *exchange)
+{
+  struct lls_account *account = exchange->account;
+  LLS_ON_MAIN_THREAD();
+  exchange->account = NULL;
+  return account;
+}
+
+void lls_account_leave(struct lls_account *account)
+{
+  LLS_ON_MAIN_THREAD();
   if (account == NULL)
     return;
   LLS_CHECK(account->inside > 0);
   account->inside--;
-  exchange->account = NULL;
   lls_account_put(account);
 }

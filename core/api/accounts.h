@@ -37,6 +37,11 @@ void lls_accounts_refused(struct lls_api *api, const struct lls_http_exchange *e
 void lls_accounts_enter(struct lls_api *api, struct lls_http_exchange *exchange);
 void lls_accounts_leave(struct lls_api *api, struct lls_http_exchange *exchange);
 
+/* [main] Lets the request of an exchange count as running beyond the exchange's end,
+ * until lls_account_leave. Returns the account, or NULL without a limit. */
+struct lls_account *lls_account_take(struct lls_http_exchange *exchange);
+void lls_account_leave(struct lls_account *account);
+
 /* [main] Counts tokens; account may be NULL. */
 void lls_account_charge(struct lls_account *account, uint64_t tokens);
 

@@ -25,6 +25,7 @@ struct lls_wait;
 struct lls_work;
 struct lls_store_front;
 struct lls_account;
+struct lls_background;
 
 #define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
@@ -57,6 +58,8 @@ struct lls_api {
   uint64_t looks;                     /* queue snapshots requested so far */
   bool looking;                       /* the last snapshot has not arrived yet */
   struct lls_viewers viewers;         /* clients of /admin/events */
+  struct lls_background *backgrounds; /* utlist: responses without their clients */
+  size_t background_bytes;            /* of their events */
   struct lls_lives lives;
   char *piece; /* room for the text of one token */
   struct lls_api_keyring keys;

@@ -70,6 +70,10 @@ struct lls_dialect_memory {
                 lls_answer_stored *done, void *context);
   /* Changes an answer, or its part, to say that it is not stored. */
   void (*say_not_stored)(json_t *part);
+  /* Returns true if the client does not wait for the answer; if so, `detach` takes the
+   * submitted generation from it. */
+  bool (*detaches)(const struct lls_generation *generation);
+  void (*detach)(struct lls_generation *generation);
 };
 
 struct lls_dialect {

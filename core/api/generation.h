@@ -10,7 +10,8 @@
  * becomes NULL when the client has been answered or has disconnected; nothing is
  * written after that. A generation whose client disconnected has cancelled all its
  * choices. A generation without a client, such as a batch line, has `offline` instead
- * of an exchange (offline.h).
+ * of an exchange (offline.h); one whose client fetches the answer later has a `sink`
+ * (responses/detached.h).
  */
 #ifndef LLS_API_GENERATION_H
 #define LLS_API_GENERATION_H
@@ -18,6 +19,15 @@
 #include "core/api/dialect.h"
 #include "core/api/offline.h"
 #include "text/tools/tool_parser.h"
+
+/* Takes the events of a generation instead of an exchange. */
+struct lls_answer_sink {
+  /* Takes an array of events over, NULL if they were lost for lack of memory. */
+  void (*take)(struct lls_answer_sink *sink, json_t *events);
+  /* Takes the last events over, of which the last one has the answer. The generation does
+   * not have the sink any more. */
+  void (*end)(struct lls_answer_sink *sink, json_t *events);
+};
 
 enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED };
 
@@ -59,7 +69,8 @@ struct lls_generation {
   struct lls_generation *prev, *next;
   struct lls_http_exchange *exchange;
   struct lls_offline *offline;
-  bool is_offline; /* stays true when offline is NULL after answer or drop */
+  struct lls_answer_sink *sink; /* or NULL */
+  bool is_offline;              /* stays true when offline is NULL after answer or drop */
   const struct lls_dialect *dialect;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
@@ -85,10 +96,12 @@ struct lls_usage {
   int64_t completion, reasoning;
 };
 
-/* Returns true if a client or an offline callback still waits for the answer. */
+/* Returns true if a client, an offline callback or a sink still
+ * waits for the answer. */
 static inline bool lls_generation_is_wanted(const struct lls_generation *generation)
 {
-  return generation->exchange != NULL || generation->offline != NULL;
+  return generation->exchange != NULL || generation->offline != NULL ||
+         generation->sink != NULL;
 }
 
 /* Reads and submits a request that did not come over HTTP, and takes over its body.
@@ -107,8 +120,9 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
 void lls_generation_drop(struct lls_api *api, struct lls_generation *generation);
 
 /* Submits all choices. The generation takes over the exchange, which is NULL if
- * generation->offline waits for the answer. */
-void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
+ * generation->offline waits for the answer. Returns false if it was refused: the client
+ * has the reason, and the generation may be freed. */
+bool lls_generation_start(struct lls_api *api, struct lls_generation *generation,
                           struct lls_http_exchange *exchange);
 
 /* Makes the exchange wait for the generation, and cancels the generation if the client

@@ -295,7 +295,10 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
   }
   reading->generation = NULL;
   lls_http_add_header(exchange, LLS_PREFIX_HEADER, reading->prefix_hash);
-  lls_generation_start(api, generation, exchange);
+  const struct lls_dialect_memory *memory = generation->dialect->memory;
+  if (lls_generation_start(api, generation, exchange) && memory != NULL &&
+      memory->detaches(generation))
+    memory->detach(generation);
 }
 
 static void destroy(struct lls_work *work)

@@ -81,11 +81,13 @@ static void drop_events(struct lls_generation *generation, json_t *events)
 void lls_reply_chunk(struct lls_choice *choice)
 {
   struct lls_generation *generation = choice->generation;
-  if (generation->exchange == NULL || choice->ended)
+  if ((generation->exchange == NULL && generation->sink == NULL) || choice->ended)
     return;
   LLS_CHECK(choice->ready <= choice->text.length);
   json_t *events = generation->dialect->chunk(choice);
-  if (generation->params.stream)
+  if (generation->sink != NULL)
+    generation->sink->take(generation->sink, events);
+  else if (generation->params.stream)
     send_events(generation, events);
   else
     drop_events(generation, events);
@@ -197,6 +199,11 @@ static bool store_events(struct lls_generation *generation, json_t *events)
 static void finish_stream(struct lls_generation *generation)
 {
   json_t *events = generation->dialect->end(generation);
+  if (generation->sink != NULL) {
+    generation->sink->end(generation->sink, events);
+    lls_generation_destroy(generation);
+    return;
+  }
   if (is_kept(generation) && store_events(generation, events))
     return;
   send_last_events(generation, events);
@@ -336,6 +343,11 @@ void lls_reply_error(struct lls_generation *generation, const struct lls_api_err
   if (offline != NULL) {
     detach(generation);
     lls_offline_fail(offline, error);
+    return;
+  }
+  if (generation->sink != NULL) {
+    generation->sink->end(generation->sink,
+                          generation->dialect->failure(generation, error));
     return;
   }
   if (generation->streaming) {

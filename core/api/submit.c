@@ -198,7 +198,7 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   api->stats.live++;
 }
 
-void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
+bool lls_generation_start(struct lls_api *api, struct lls_generation *generation,
                           struct lls_http_exchange *exchange)
 {
   struct lls_api_error error;
@@ -215,6 +215,7 @@ void lls_generation_start(struct lls_api *api, struct lls_generation *generation
     lls_generation_cancel(generation);
     if (generation->n_unfinished == 0)
       lls_generation_destroy(generation);
-    return;
+    return false;
   }
+  return true;
 }

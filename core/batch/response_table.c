@@ -123,6 +123,27 @@ int lls_responses_put(struct lls_store *store, const struct lls_stored_response 
   return 0;
 }
 
+int lls_responses_replace(struct lls_store *store,
+                          const struct lls_stored_response *response,
+                          struct lls_error *err)
+{
+  int64_t before = 0, after = 0;
+  int status = count_bytes(store, err);
+  if (status == 0)
+    status = lls_database_run(&store->database, add_bytes, &before, err,
+                              "SELECT bytes FROM responses WHERE id = ? AND tenant = ?",
+                              "tt", response->id, response->tenant);
+  if (status == 0)
+    status = lls_database_run(
+        &store->database, add_bytes, &after, err,
+        "UPDATE responses SET object = ?1, bytes = length(CAST(input AS BLOB)) + "
+        "length(CAST(?1 AS BLOB)) WHERE id = ?2 AND tenant = ?3 RETURNING bytes",
+        "ttt", response->object, response->id, response->tenant);
+  if (status == 0)
+    store->response_bytes += after - before;
+  return status;
+}
+
 /* ---- finding ----------------------------------------------------------------------- */
 
 static json_t *column_json(sqlite3_stmt *row, int column)
@@ -164,6 +185,13 @@ struct chain {
   struct lls_error *err;
 };
 
+static bool is_unfinished(const json_t *object)
+{
+  const char *status = json_string_value(json_object_get(object, "status"));
+  return status != NULL &&
+         (strcmp(status, "queued") == 0 || strcmp(status, "in_progress") == 0);
+}
+
 static void append(json_t *items, json_t *more)
 {
   json_array_extend(items, more);
@@ -199,6 +227,13 @@ static int take_link(void *context, sqlite3_stmt *row)
         chain->id, lls_json_cost_bytes(&chain->cost) >> 20);
   append(chain->items, column_json(row, 2));
   json_t *object = !last || chain->with_output ? column_json(row, 1) : NULL;
+  if (is_unfinished(object)) {
+    json_decref(object);
+    return lls_fail(chain->err, -EBUSY,
+                    "the response '%.80s' is not complete: it can be continued once its "
+                    "status says so",
+                    (const char *)sqlite3_column_text(row, 4));
+  }
   json_array_extend(chain->items, json_object_get(object, "output"));
   json_decref(object);
   return 0;

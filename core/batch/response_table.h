@@ -30,6 +30,12 @@ struct lls_response_room {
 int lls_responses_put(struct lls_store *store, const struct lls_stored_response *response,
                       const struct lls_response_room *room, struct lls_error *err);
 
+/* Replaces the object of a stored response; `previous` and `input` stay. Does nothing if
+ * it was deleted. */
+int lls_responses_replace(struct lls_store *store,
+                          const struct lls_stored_response *response,
+                          struct lls_error *err);
+
 /* Returns a new reference, or NULL with err; *status is -ENOENT if the tenant has no
  * such response. */
 json_t *lls_responses_find(struct lls_store *store, const char *tenant, const char *id,
@@ -37,7 +43,7 @@ json_t *lls_responses_find(struct lls_store *store, const char *tenant, const ch
 /* Returns the items of the conversation from the first one on: the input of this
  * response after all earlier items, and on request its output. *status is -ENOENT also
  * if an earlier response is gone, -EFBIG if there are more items than a request may
- * have. */
+ * have, -EBUSY if the response is not complete yet. */
 json_t *lls_responses_items(struct lls_store *store, const char *tenant, const char *id,
                             bool with_output, int *status, struct lls_error *err);
 

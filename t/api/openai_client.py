@@ -161,10 +161,32 @@ def check_stored_responses(client):
     error = raises(openai.NotFoundError, lambda: client.responses.create(input="x", previous_response_id=third.id, model=MODEL),
                    "  and what went on from it ends")
     same(error.param, "previous_response_id", "  and says why")
-    raises(openai.BadRequestError, lambda: client.responses.cancel(first.id), "nothing runs in the background")
+    raises(openai.BadRequestError, lambda: client.responses.cancel(first.id), "only what runs in the background is cancelled")
     loose = client.responses.create(input="Once", store=False, max_output_tokens=2, model=MODEL)
     same(loose.store, False, "store: false")
     raises(openai.NotFoundError, lambda: client.responses.retrieve(loose.id), "  is not stored")
+
+
+def check_background(client):
+    made = client.responses.create(input="Once upon a time", background=True, max_output_tokens=12, model=MODEL)
+    ok(made.status in ("queued", "in_progress"), "a response in the background")
+    while made.status in ("queued", "in_progress"):
+        made = client.responses.retrieve(made.id)
+    same((made.status, made.usage.output_tokens), ("incomplete", 12), "  is polled")
+    stream = client.responses.create(input="Once upon a time", background=True, stream=True, max_output_tokens=30, model=MODEL)
+    head = []
+    for event in stream:
+        head.append(event)
+        if event.type == "response.output_text.delta":
+            break
+    stream.close()
+    given = head[0].response.id
+    rest = list(client.responses.retrieve(given, stream=True, starting_after=head[-1].sequence_number))
+    text = "".join(e.delta for e in head + rest if e.type == "response.output_text.delta")
+    same(text, client.responses.retrieve(given).output_text, "a stream that breaks is taken up again")
+    same([e.sequence_number for e in head + rest], list(range(len(head + rest))), "  at the next event")
+    long = client.responses.create(input="Once", background=True, max_output_tokens=300, model=MODEL)
+    same(client.responses.cancel(long.id).status, "cancelled", "one is cancelled")
 
 
 def check_errors(client):
@@ -257,6 +279,7 @@ def main():
     if "batches" in sys.argv[3:]:
         check_batches(client)
         check_stored_responses(client)
+        check_background(client)
     asyncio.run(check_async())
     end()
 

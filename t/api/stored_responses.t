@@ -33,7 +33,7 @@ for my $case (
     [404, qr/$none 'resp_none'/, DELETE => '/v1/responses/resp_none'],
     [404, qr/$none/,             GET    => "/v1/responses/$first->{id}/else"],
     [404, qr/$none/,             GET    => '/v1/responses/' . 'x' x 500],
-    [400, qr/'stream' is not supported here/, GET => "/v1/responses/$first->{id}?stream=true"],
+    [400, qr/whose events are kept/, GET => "/v1/responses/$first->{id}?stream=true"],
     [400, qr/'limit' must be 1 to 100/, GET => "/v1/responses/$first->{id}/input_items?limit=101"],
   ) {
     my ($status, $message, $method, $path) = @$case;

@@ -11,6 +11,7 @@
 #include "config.h"
 #include "core/api/accounts.h"
 #include "core/api/generation.h"
+#include "core/api/responses/detached.h"
 #include "core/api/store/store_front.h"
 #include "core/api/work.h"
 
@@ -202,6 +203,7 @@ void lls_api_destroy(struct lls_api *api)
   api->http_closed = true; /* from here on no work is given to the pool's threads */
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
+  lls_background_free(api);
   lls_store_front_free(api);
   lls_http_server_destroy(api->http);
   lls_accounts_free(api);

@@ -8,6 +8,7 @@
 
 #include "core/api/generation.h"
 #include "core/api/reply.h"
+#include "core/api/responses/detached.h"
 #include "core/api/store/store_front.h"
 
 #define TICK_MIN_MS 20
@@ -60,6 +61,7 @@ static void on_tick(uv_timer_t *timer)
   uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
   lls_store_front_tick(api);
   lls_viewers_tick(api, now_ns);
+  lls_background_tick(api, now_ns);
   lls_access_log_crowd(&api->access_log, api->config.log,
                        lls_http_server_counters(api->http)->refused,
                        api->config.limits.http.max_connections);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refuses the requests about stored responses in a build without SQLite; see
  * response_memory.h and store/no_store.c. */
+#include "core/api/responses/detached.h"
 #include "core/api/responses/response_memory.h"
 #include "core/api/store/store_front.h"
 
@@ -30,6 +31,23 @@ void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exch
   (void)body;
   lls_api_fail(&error, 404, "not_found", NULL, "this server stores no responses");
   found(api, context, exchange, NULL, &error);
+}
+
+/* Never called, either: without a store no response runs in the background. */
+void lls_background_take(struct lls_generation *generation)
+{
+  LLS_API_ON_MAIN(generation->api);
+}
+
+void lls_background_tick(struct lls_api *api, int64_t now_ns)
+{
+  LLS_API_ON_MAIN(api);
+  (void)now_ns;
+}
+
+void lls_background_free(struct lls_api *api)
+{
+  LLS_API_ON_MAIN(api);
 }
 
 void lls_response_memory_put(struct lls_generation *generation, const char *text,

@@ -18,6 +18,7 @@ struct lls_response {
   json_t *output; /* closed items */
   json_t *events; /* events not sent yet */
   json_int_t n_events;
+  bool queued; /* its first events were sent before it began */
   bool begun;
   /* The open item: the one that the answer's text is added to. */
   enum item_kind open;
@@ -67,6 +68,11 @@ const char *lls_response_input(const struct lls_response *r)
 const char *lls_response_previous(const struct lls_response *r)
 {
   return json_string_value(json_object_get(r->echo, "previous_response_id"));
+}
+
+bool lls_response_is_background(const struct lls_response *r)
+{
+  return json_is_true(json_object_get(r->echo, "background"));
 }
 
 bool lls_response_truncates(const struct lls_response *r)
@@ -365,7 +371,8 @@ static void begin(struct lls_response *r, const struct lls_generation *generatio
   if (r->begun)
     return;
   r->begun = true;
-  emit_response(r, "response.created", response(generation, "in_progress"));
+  if (!r->queued)
+    emit_response(r, "response.created", response(generation, "in_progress"));
   emit_response(r, "response.in_progress", response(generation, "in_progress"));
 }
 
@@ -399,5 +406,38 @@ json_t *lls_response_failure(const struct lls_generation *generation,
       &object, "error",
       json_pack("{s:s, s:s}", "code", "server_error", "message", error->message.text));
   emit_response(r, "response.failed", object);
+  return take_events(r);
+}
+
+/* ---- in the background ------------------------------------------------------------- */
+
+json_t *lls_response_of(const json_t *events)
+{
+  size_t n = json_array_size(events);
+  return n > 0 ? json_object_get(json_array_get(events, n - 1), "response") : NULL;
+}
+
+json_t *lls_response_queued(const struct lls_generation *generation)
+{
+  struct lls_response *r = generation->state;
+  r->queued = true;
+  emit_response(r, "response.created", response(generation, "queued"));
+  emit_response(r, "response.queued", response(generation, "queued"));
+  return take_events(r);
+}
+
+json_t *lls_response_now(const struct lls_generation *generation)
+{
+  const struct lls_response *r = generation->state;
+  return response(generation, r->begun ? "in_progress" : "queued");
+}
+
+/* No event of OpenAI's is for a cancelled response: response.incomplete has it. */
+json_t *lls_response_cancelled(const struct lls_generation *generation)
+{
+  struct lls_response *r = generation->state;
+  begin(r, generation);
+  close_item(r, "incomplete");
+  emit_response(r, "response.incomplete", response(generation, "cancelled"));
   return take_events(r);
 }

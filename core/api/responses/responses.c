@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/api/chat.h"
+#include "core/api/responses/detached.h"
 #include "core/api/responses/response_memory.h"
 
 #define ECHO_MOST 262144 /* bytes */
@@ -24,201 +25,6 @@ static bool has_type(const json_t *object, const char *type)
 {
   const char *found = json_string_value(json_object_get(object, "type"));
   return found != NULL && strcmp(found, type) == 0;
-}
-
-/* ---- input ------------------------------------------------------------------------- */
-
-/* Converts a part with text of any type to a chat's part. Other parts pass unchanged: the
- * chat refuses them. */
-static json_t *chat_part(json_t *part)
-{
-  json_t *text = json_object_get(part, has_type(part, "refusal") ? "refusal" : "text");
-  if (json_is_string(text))
-    return json_pack("{s:s, s:O}", "type", "text", "text", text);
-  return json_incref(part);
-}
-
-static json_t *chat_content(json_t *content)
-{
-  size_t i;
-  json_t *part;
-  if (!json_is_array(content))
-    return json_incref(content);
-  json_t *parts = json_array();
-  json_array_foreach(content, i, part)
-  {
-    json_array_append_new(parts, chat_part(part));
-  }
-  return parts;
-}
-
-static int add_message(json_t *item, json_t *messages)
-{
-  json_t *role = json_object_get(item, "role");
-  json_t *content = json_object_get(item, "content");
-  json_t *message = json_object();
-  if (role != NULL)
-    json_object_set(message, "role", role);
-  if (content != NULL)
-    json_object_set_new(message, "content", chat_content(content));
-  json_array_append_new(messages, message);
-  return 0;
-}
-
-/* Returns the tool_calls of the last message if that is the assistant's, else of a new
- * assistant message: the calls of one turn belong to one message. */
-static json_t *calls_of_turn(json_t *messages)
-{
-  size_t n = json_array_size(messages);
-  json_t *last = n > 0 ? json_array_get(messages, n - 1) : NULL;
-  const char *role = json_string_value(json_object_get(last, "role"));
-  if (role == NULL || strcmp(role, "assistant") != 0) {
-    last = json_pack("{s:s, s:n}", "role", "assistant", "content");
-    json_array_append_new(messages, last);
-  }
-  json_t *calls = json_object_get(last, "tool_calls");
-  if (calls == NULL) {
-    calls = json_array();
-    json_object_set_new(last, "tool_calls", calls);
-  }
-  return calls;
-}
-
-/* Adds a call, with `arguments` as JSON text, of an item that has its id and name. */
-static void put_call(const json_t *item, json_t *arguments, json_t *messages)
-{
-  json_array_append_new(calls_of_turn(messages),
-                        json_pack("{s:O, s:s, s:{s:O, s:O}}", "id",
-                                  json_object_get(item, "call_id"), "type", "function",
-                                  "function", "name", json_object_get(item, "name"),
-                                  "arguments", arguments));
-}
-
-/* Adds a function_call, or a custom_tool_call: a call of the function that stands for the
- * tool. `member` names the member of the item that has the arguments. */
-static int add_call(json_t *item, const char *member, json_t *messages,
-                    struct lls_api_error *error)
-{
-  json_t *given = json_object_get(item, member);
-  if (!json_is_string(json_object_get(item, "call_id")) ||
-      !json_is_string(json_object_get(item, "name")) || !json_is_string(given))
-    return lls_api_fail(error, 400, NULL, "input",
-                        "'input' has a %s without the strings \"call_id\", \"name\" "
-                        "and \"%s\"",
-                        json_string_value(json_object_get(item, "type")), member);
-  json_t *arguments = has_type(item, "function_call") ? json_incref(given)
-                                                      : lls_response_arguments(given);
-  put_call(item, arguments, messages);
-  json_decref(arguments);
-  return 0;
-}
-
-static int add_output(json_t *item, json_t *messages, struct lls_api_error *error)
-{
-  json_t *id = json_object_get(item, "call_id");
-  if (!json_is_string(id))
-    return lls_api_fail(error, 400, NULL, "input",
-                        "'input' has a %s without a \"call_id\"",
-                        json_string_value(json_object_get(item, "type")));
-  json_array_append_new(
-      messages, json_pack("{s:s, s:O, s:o}", "role", "tool", "tool_call_id", id,
-                          "content", chat_content(json_object_get(item, "output"))));
-  return 0;
-}
-
-static int add_item(json_t *item, json_t *messages, struct lls_api_error *error)
-{
-  char shown[48];
-  json_t *type = json_object_get(item, "type");
-  if (!json_is_object(item))
-    return bad(error, "input", "must be a string or an array of items");
-  if (type == NULL || has_type(item, "message"))
-    return add_message(item, messages);
-  if (has_type(item, "function_call"))
-    return add_call(item, "arguments", messages, error);
-  if (has_type(item, "custom_tool_call"))
-    return add_call(item, "input", messages, error);
-  if (has_type(item, "function_call_output") || has_type(item, "custom_tool_call_output"))
-    return add_output(item, messages, error);
-  /* chat templates omit the reasoning of earlier turns */
-  if (has_type(item, "reasoning"))
-    return 0;
-  return lls_api_fail(error, 400, "unsupported_content", "input",
-                      "'input' has an item of type %s; message, function_call, "
-                      "custom_tool_call, their outputs and reasoning are supported",
-                      lls_json_excerpt(type, shown, sizeof shown));
-}
-
-static int add_input(json_t *body, json_t *messages, struct lls_api_error *error)
-{
-  size_t i;
-  json_t *item, *input = json_object_get(body, "input");
-  if (json_is_string(input))
-    return json_array_append_new(
-        messages, json_pack("{s:s, s:O}", "role", "user", "content", input));
-  if (json_array_size(input) == 0)
-    return bad(error, "input", "must be a string or an array of items");
-  json_array_foreach(input, i, item)
-  {
-    if (add_item(item, messages, error) != 0)
-      return -1;
-  }
-  return 0;
-}
-
-/* Replaces the input's references to items of stored responses by the items. */
-static int resolve(json_t *body, const struct lls_past *past, struct lls_api_error *error)
-{
-  size_t i;
-  json_t *item, *whole = json_array(), *input = json_object_get(body, "input");
-  json_array_foreach(input, i, item)
-  {
-    json_t *id = lls_response_reference(item);
-    if (id != NULL && past->why_none != NULL) {
-      json_decref(whole);
-      return lls_api_fail(error, 400, "unsupported_content", "input",
-                          "'input' has an item_reference, but %s; send the item itself",
-                          past->why_none);
-    }
-    json_t *named = json_object_get(past->found, "named");
-    json_array_append(whole,
-                      id != NULL ? json_object_get(named, json_string_value(id)) : item);
-  }
-  if (json_is_array(input))
-    json_object_set(body, "input", whole);
-  json_decref(whole);
-  return 0;
-}
-
-/* Adds stored items, which were checked before they were stored. */
-static int add_past(const struct lls_past *past, json_t *messages,
-                    struct lls_api_error *error)
-{
-  size_t i;
-  json_t *item;
-  json_array_foreach(json_object_get(past->found, "items"), i, item)
-  {
-    if (add_item(item, messages, error) != 0)
-      return -1;
-  }
-  return 0;
-}
-
-/* Returns the chat's messages (a new reference), or NULL and why. */
-static json_t *chat_messages(json_t *body, const struct lls_past *past,
-                             struct lls_api_error *error)
-{
-  json_t *messages = json_array(), *first = json_object_get(body, "instructions");
-  if (json_is_string(first))
-    json_array_append_new(messages,
-                          json_pack("{s:s, s:O}", "role", "system", "content", first));
-  else if (is_given(first) && bad(error, "instructions", "must be a string") != 0)
-    goto fail;
-  if (add_past(past, messages, error) == 0 && add_input(body, messages, error) == 0)
-    return messages;
-fail:
-  json_decref(messages);
-  return NULL;
 }
 
 /* ---- the format -------------------------------------------------------------------- */
@@ -275,16 +81,15 @@ static int check_previous(const json_t *body, const struct lls_past *past,
                       past->why_none);
 }
 
-/* Refuses named conversations and prompts, and answers that the client fetches later. */
+/* Refuses named conversations and prompts. */
 static int check_supported(const json_t *body, struct lls_api_error *error)
 {
-  static const char *const missing[] = {"conversation", "background", "prompt"};
+  static const char *const missing[] = {"conversation", "prompt"};
   for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
     if (is_given(json_object_get(body, missing[i])))
       return lls_api_fail(error, 400, "unsupported_parameter", missing[i],
                           "'%s' is not supported: send all items as 'input', or the "
-                          "'previous_response_id' of a response that is stored, and wait "
-                          "for the answer",
+                          "'previous_response_id' of a response that is stored",
                           missing[i]);
   const json_t *truncation = json_object_get(body, "truncation");
   const char *mode = json_string_value(truncation);
@@ -403,13 +208,32 @@ static bool is_to_be_stored(const json_t *body, const struct lls_past *past)
   return past->why_none == NULL && !json_is_false(json_object_get(body, "store"));
 }
 
+/* A response that the client fetches later has to be stored. */
+static int check_background(const json_t *body, const struct lls_past *past,
+                            struct lls_api_error *error)
+{
+  const json_t *background = json_object_get(body, "background");
+  if (!is_given(background))
+    return 0;
+  if (!json_is_true(background))
+    return bad(error, "background", "must be true or false");
+  if (is_to_be_stored(body, past))
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", "background",
+                      "'background' is not possible: %s",
+                      past->why_none != NULL ? past->why_none
+                                             : "'store' is false, and the client gets "
+                                               "the response from the store");
+}
+
 /* Returns the request's members that the answer repeats, defaults included. */
 static json_t *echo_of(const json_t *body, const struct lls_past *past)
 {
   static const char *const nulls[] = {"instructions", "max_output_tokens", "top_logprobs",
                                       "max_tool_calls", "user"};
   json_t *echo = json_pack(
-      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "background", 0, "metadata",
+      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "background",
+      is_given(json_object_get(body, "background")), "metadata",
       or_default(body, "metadata", json_object()), "parallel_tool_calls",
       or_default(body, "parallel_tool_calls", json_true()), "reasoning",
       or_default(body, "reasoning", json_pack("{s:n, s:n}", "effort", "summary")), "text",
@@ -442,7 +266,7 @@ static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
                      struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
   json_t *effort = json_object_get(json_object_get(body, "reasoning"), "effort");
-  json_t *messages = chat_messages(body, past, error);
+  json_t *messages = lls_response_messages(body, past, error);
   if (messages == NULL)
     return -1;
   json_object_set_new(chat, "messages", messages);
@@ -461,7 +285,8 @@ static json_t *as_chat(json_t *body, const struct lls_past *past, void **state,
                        struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
   if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0 ||
-      resolve(body, past, error) != 0)
+      check_background(body, past, error) != 0 ||
+      lls_response_resolve(body, past, error) != 0)
     return NULL;
   json_t *chat = rest_of(body);
   if (fill_chat(body, past, chat, unknown, error) != 0) {
@@ -506,10 +331,9 @@ static bool is_to_be_kept(const struct lls_generation *generation)
   return lls_response_input(generation->state) != NULL;
 }
 
-static json_t *last_response(const json_t *events)
+static bool is_in_background(const struct lls_generation *generation)
 {
-  size_t n = json_array_size(events);
-  return json_object_get(json_array_get(events, n - 1), "response");
+  return lls_response_is_background(generation->state);
 }
 
 static void say_not_stored(json_t *response)
@@ -522,9 +346,11 @@ static const struct lls_dialect_memory memory = {
     .needs = lls_response_needs,
     .load = lls_response_memory_ask,
     .wants = is_to_be_kept,
-    .part = last_response,
+    .part = lls_response_of,
     .store = lls_response_memory_put,
     .say_not_stored = say_not_stored,
+    .detaches = is_in_background,
+    .detach = lls_background_take,
 };
 
 const struct lls_dialect lls_responses = {

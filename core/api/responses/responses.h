@@ -4,7 +4,7 @@
  * before it is read, and the answering message, or its chunks, to items. So responses
  * support what chats support. response_memory.h keeps conversations between requests.
  *
- *   request   instructions, input items   --> messages            responses.c
+ *   request   instructions, input items   --> messages            response_messages.c
  *             tools, tool_choice          --> a chat's            response_tools.c
  *                                         --> items to be stored  response_input.c
  *             what is too long            --> shortened           response_fit.c
@@ -49,6 +49,15 @@ int lls_response_fit(const struct lls_api_config *config, const json_t *body,
 /* Returns true if the request allows that messages are dropped. */
 bool lls_response_truncates(const struct lls_response *response);
 
+/* response_messages.c: returns a chat's messages, a new reference, from a body and the
+ * items before it; or NULL with *error set. */
+json_t *lls_response_messages(json_t *body, const struct lls_past *past,
+                              struct lls_api_error *error);
+/* Replaces the input's references to items of stored responses by the items. Returns 0,
+ * or -1 with *error set. */
+int lls_response_resolve(json_t *body, const struct lls_past *past,
+                         struct lls_api_error *error);
+
 /* response_tools.c: adds the tools of a body, and its tool_choice, to a chat. Tools that
  * this server can't have called are removed from the body and added to `unknown`.
  * Returns 0, or -1 with *error set. */
@@ -81,6 +90,8 @@ struct lls_response *lls_response_create(json_t *echo, char *input);
 const char *lls_response_input(const struct lls_response *response);
 /* Returns the id of the response that this one continues, or NULL. */
 const char *lls_response_previous(const struct lls_response *response);
+/* Returns true if the client does not wait for the response: detached.h. */
+bool lls_response_is_background(const struct lls_response *response);
 /* Frees a struct lls_response; NULL is allowed. */
 void lls_response_free(void *response);
 
@@ -90,5 +101,13 @@ json_t *lls_response_chunk(struct lls_choice *choice);
 json_t *lls_response_end(const struct lls_generation *generation);
 json_t *lls_response_failure(const struct lls_generation *generation,
                              const struct lls_api_error *error);
+
+/* Return, of a response in the background, its first events, which say that it waits; the
+ * response as it is now; the last events after a cancellation. */
+json_t *lls_response_queued(const struct lls_generation *generation);
+json_t *lls_response_now(const struct lls_generation *generation);
+json_t *lls_response_cancelled(const struct lls_generation *generation);
+/* Returns the response in the last one of these events, borrowed, or NULL. */
+json_t *lls_response_of(const json_t *events);
 
 #endif
