@@ -21,7 +21,7 @@ static const struct lls_group *group_of(const struct lls_pol_side *m, uint32_t g
 /* Leading blocks that no step reads which begins behind `cached` tokens. */
 static uint32_t needless(const struct lls_pol_side *m, uint32_t group, uint32_t cached)
 {
-  if (m->keeps_all || side_is_state(m, group))
+  if (m->keeps_all || group < m->own_groups || side_is_state(m, group))
     return 0;
   return lls_group_begin(group_of(m, group), cached) / m->block_tokens;
 }
@@ -71,7 +71,7 @@ uint32_t lls_pol_side_need(const struct lls_pol_side *m, const struct lls_pol_se
                            const struct lls_request *r, uint32_t tokens)
 {
   uint32_t units = 0;
-  for (uint32_t group = 0; group < m->n_groups; group++) {
+  for (uint32_t group = m->own_groups; group < m->n_groups; group++) {
     uint32_t wanted = peak(m, s, r, group, tokens);
     uint32_t held = lls_pol_rows_held(&m->rows, s, group);
     units += m->units[LLS_TIER_DEVICE][group] * (wanted > held ? wanted - held : 0);
@@ -241,7 +241,10 @@ static bool count_wanted(const struct lls_pol_side *m, const struct lls_pol_sequ
 {
   bool back = s->where == LLS_POL_ON_HOST;
   *w = (struct wanted){.any = s->where == LLS_POL_NOWHERE || back};
-  for (uint32_t group = 0; group < m->n_groups; group++) {
+  for (uint32_t group = 0; group < m->own_groups; group++)
+    w->all[m->kinds[LLS_TIER_DEVICE][group]] +=
+        blocks_of(m, (uint64_t)s->cached + tokens);
+  for (uint32_t group = m->own_groups; group < m->n_groups; group++) {
     if (side_is_state(m, group)) {
       w->any |= !side_states_suffice(m, s, r, group, tokens);
       count_states(m, s, group, back, w);
@@ -302,7 +305,7 @@ static bool has_room(const struct lls_pol_side *m, const struct lls_pol_sequence
 {
   if (s->where != LLS_POL_ON_DEVICE)
     return false;
-  for (uint32_t group = 0; group < m->n_groups; group++)
+  for (uint32_t group = m->own_groups; group < m->n_groups; group++)
     if (side_is_state(m, group)
             ? !side_states_suffice(m, s, r, group, tokens)
             : (uint64_t)side_list(m, s, group)->past * m->block_tokens <

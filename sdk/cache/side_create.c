@@ -60,7 +60,7 @@ static bool moved(void *context, uint32_t first, uint32_t block_units, const uin
     lls_pol_tree_moved(&m->tree, tier->number, first + i * block_units, to[i]);
   }
   lls_pol_rows_moved(&m->rows, first, block_units, to, n);
-  return true;
+  return m->moved == NULL || m->moved(m, first, block_units, to, n);
 }
 
 /* The class of blocks of that size, which is new if there was none. */

@@ -42,7 +42,7 @@ uint32_t lls_pol_side_units_in(const struct lls_pol_side *m,
 void lls_pol_side_count(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
                         uint32_t tier, uint32_t past, uint32_t *blocks)
 {
-  for (uint32_t group = 0; group < m->n_groups; group++) {
+  for (uint32_t group = m->own_groups; group < m->n_groups; group++) {
     uint32_t gone = side_list(m, s, group)->gone, full = full_of(m, s, group);
     if (side_is_state(m, group)) {
       blocks[m->kinds[tier][group]] += lls_pol_min(1, side_list(m, s, group)->past);

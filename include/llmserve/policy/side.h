@@ -45,6 +45,9 @@ struct lls_pol_side {
   bool converts;
   /* set before create: more sequences, after the requests' own, for the manager */
   uint32_t more_slots;
+  /* set before create: the manager itself keeps the blocks of so many groups, the first
+   * ones, of which the lists here are empty (`partial`) */
+  uint32_t own_groups;
   /* set before create: room for what the manager itself changes and copies in a step */
   uint32_t more_changes, more_copies;
   /* optional, set before create: the manager's own part of a state */
@@ -52,6 +55,10 @@ struct lls_pol_side {
   /* optional, set before create: adds the holders of a tier's blocks that are in no list
    * to `marks`, by lls_pol_slabs_number */
   void (*mark)(void *manager, uint32_t tier, uint32_t *marks);
+  /* optional, set before create: as the slabs' `moved`, for blocks in no list; the copies
+   * are listed already */
+  bool (*moved)(void *manager, uint32_t first, uint32_t block_units, const uint32_t *to,
+                uint32_t n);
   uint32_t block_tokens, n_groups, n_tiers;
   /* by tier and group, of a block as steps compute it: its class, its units as
    * lls_pol_slabs_units counts them */

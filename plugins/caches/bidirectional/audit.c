@@ -12,6 +12,12 @@
 
 /* ---- parts ------------------------------------------------------------------------- */
 
+/* Has the part no owner, while the other one has? */
+static bool is_free(const struct bidirectional *m, uint32_t part)
+{
+  return m->parts[part].owner == LLS_POL_NIL && m->parts[part ^ 1].count > 0;
+}
+
 static void audit_part(struct lls_pol_report *a, uint32_t part)
 {
   const struct bidirectional *m = a->m;
@@ -19,7 +25,7 @@ static void audit_part(struct lls_pol_report *a, uint32_t part)
   const struct block_set *free = set_of(m, part % 2, m->parts[part ^ 1].count);
   lls_pol_report_check(a, (p->owner == LLS_POL_NIL) == (p->count == 0),
                        "slots without an owner, or none", part);
-  lls_pol_report_check(a, bidi_set_has(free, part / 2) == (p->owner == LLS_POL_NIL),
+  lls_pol_report_check(a, bidi_set_has(free, part / 2) == is_free(m, part),
                        "not in the set where it belongs", part);
   lls_pol_report_check(a, p->owner == LLS_POL_NIL || m->marks[part] == 1,
                        "a part lost by its owner", part);
@@ -32,7 +38,7 @@ static void audit_blocks(struct lls_pol_report *a)
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++) {
     audit_part(a, part);
     used[part % 2] += m->parts[part].count;
-    unowned += m->parts[part].owner == LLS_POL_NIL;
+    unowned += is_free(m, part);
   }
   for (uint32_t i = 0; i < 2 * (m->side.block_tokens + 1); i++) {
     in_sets += m->sets[i].n;
@@ -104,19 +110,19 @@ static void audit_list(struct lls_pol_report *a, uint32_t slot)
   for (uint32_t at = s->first; at != LLS_POL_NIL; before = at, at = m->parts[at].next) {
     if (!audit_link(a, slot, at, before, token))
       return;
-    audit_gap(a, s, token, lls_pol_min(m->parts[at].first, s->cached));
+    audit_gap(a, s, token, lls_pol_min(m->parts[at].first, cached_of(m, s)));
     audit_entry(a, slot, parts, at);
     token = end_of(m, at);
     slots += m->parts[at].count;
     sharing += m->parts[at ^ 1].owner != LLS_POL_NIL;
     parts++;
   }
-  audit_gap(a, s, token, s->cached);
+  audit_gap(a, s, token, cached_of(m, s));
   lls_pol_report_check(a, before == s->last && parts == s->parts, "a list miscounted",
                        slot);
   lls_pol_report_check(a, slots == s->slots && sharing == s->sharing, "slots miscounted",
                        slot);
-  lls_pol_report_check(a, token <= s->cached || slots == token, "room behind a gap",
+  lls_pol_report_check(a, token <= cached_of(m, s) || slots == token, "room behind a gap",
                        slot);
 }
 
@@ -125,17 +131,19 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
   lls_pol_report_check(a, s->end <= 1 && s->moving <= TO_DEVICE, "no such state", slot);
-  lls_pol_report_check(
-      a, is_admitted(m, s) || (s->slots | s->cached | s->parts | s->host_blocks) == 0,
-      "slots without an owner", slot);
-  if (!lls_pol_report_check(a, s->cached <= m->most_tokens, "too many tokens", slot) ||
-      !is_admitted(m, s))
+  lls_pol_report_check(a,
+                       side_of(m, s)->admitted ||
+                           (s->slots | cached_of(m, s) | s->parts | s->host_blocks) == 0,
+                       "slots without an owner", slot);
+  if (!lls_pol_report_check(a, cached_of(m, s) <= m->most_tokens, "too many tokens",
+                            slot) ||
+      !side_of(m, s)->admitted)
     return;
   lls_pol_report_say(a,
                      "slot %" PRIu32 ": request %" PRIu64 " from end %" PRIu32
                      ", cached %" PRIu32 ", missing %" PRIu32 ", parts",
-                     slot, m->side.rows.sequences[slot].request, s->end, s->cached,
-                     missing_of(s));
+                     slot, side_of(m, s)->request, s->end, cached_of(m, s),
+                     missing_of(m, s));
   audit_list(a, slot);
   lls_pol_report_end_line(a);
 }
@@ -146,7 +154,7 @@ static uint32_t missing_in(const struct bidirectional *m, const struct host_bloc
 {
   const struct sequence *s = &m->sequences[h->owner];
   uint32_t from = h->group * m->side.block_tokens, until = from + m->side.block_tokens;
-  until = lls_pol_min(until, s->cached);
+  until = lls_pol_min(until, cached_of(m, s));
   uint32_t missing = until > from ? until - from : 0;
   for (uint32_t at = s->first; at != LLS_POL_NIL && m->parts[at].first < until;
        at = m->parts[at].next) {
@@ -189,10 +197,13 @@ static void audit_host(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;
   const struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_HOST];
+  uint32_t idle = 0;
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {
     const struct host_block *h = &m->host_blocks[b];
     const uint32_t *bits = m->host_bits + (size_t)b * m->bit_words;
-    lls_pol_report_check(a, lls_pol_slabs_is_free(pool, b) == (h->owner == LLS_POL_NIL),
+    lls_pol_report_check(a,
+                         h->owner == LLS_POL_NIL ||
+                             lls_pol_slabs_is_taken(pool, unit_of(m, LLS_TIER_HOST, b)),
                          "a host block lost", b);
     if (h->owner == LLS_POL_NIL)
       continue;
@@ -203,7 +214,10 @@ static void audit_host(struct lls_pol_report *a)
     lls_pol_report_end_line(a);
     lls_pol_report_check(a, h->missing == missing_in(m, h), "missing tokens miscounted",
                          b);
+    idle += is_idle(m, h);
   }
+  const struct lls_pol_slab_class *c = &pool->classes[m->side.kinds[LLS_TIER_HOST][0]];
+  lls_pol_report_check(a, idle == c->n_used - c->n_held, "idle blocks miscounted", idle);
   lls_pol_report_check(a, m->host_hand < lls_pol_max(1, m->n_host_blocks),
                        "the hand is outside", m->host_hand);
   lls_pol_report_say(a, "host hand %" PRIu32, m->host_hand);

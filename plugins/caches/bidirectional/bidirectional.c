@@ -25,9 +25,10 @@ static void size_up(struct bidirectional *m, const struct lls_host *host,
                     const struct lls_cache_geometry *g)
 {
   const struct lls_engine_caps *e = host->engine;
-  m->units = e->groups[0]->forms[0].block_units;
-  m->n_blocks = g->device_units / m->units;
-  m->n_host_blocks = g->host_units / m->units;
+  m->units = m->side.units[LLS_TIER_DEVICE][0];
+  m->n_blocks = lls_pol_slabs_blocks(&m->side.slabs[LLS_TIER_DEVICE]);
+  m->n_host_blocks =
+      m->side.n_tiers > 1 ? lls_pol_slabs_blocks(&m->side.slabs[LLS_TIER_HOST]) : 0;
   m->n_slots = e->max_requests;
   uint64_t tokens = (uint64_t)m->n_blocks * g->block_tokens;
   m->most_tokens = tokens < e->max_context ? (uint32_t)tokens : e->max_context;
@@ -35,10 +36,22 @@ static void size_up(struct bidirectional *m, const struct lls_host *host,
   m->bit_words = (g->block_tokens + 31) / 32;
   m->row_entries = lls_pol_min(m->n_blocks, m->most_tokens);
   m->n_rows = lls_pol_min(m->n_slots, 2 * e->max_sequences);
-  uint64_t blocks = m->n_blocks + (uint64_t)m->n_host_blocks + e->max_sequences;
-  uint64_t changes = (256 + UINT64_C(16) * m->bit_words) * (blocks + 1);
+}
+
+static int make_side(struct bidirectional *m, const struct lls_host *host,
+                     const struct lls_cache_geometry *g)
+{
+  uint32_t units = host->engine->groups[0]->forms[0].block_units;
+  uint64_t blocks =
+      ((uint64_t)g->device_units + g->host_units) / units + host->engine->max_sequences;
+  uint64_t changes = (256 + UINT64_C(16) * ((g->block_tokens + 31) / 32)) * (blocks + 1);
   m->side.more_changes = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
   m->side.more_copies = 4 * (uint32_t)blocks;
+  m->side.own_groups = 1;
+  m->side.pass = bidi_pass;
+  m->side.mark = bidi_mark;
+  m->side.moved = bidi_blocks_moved;
+  return lls_pol_side_create(&m->side, host, g);
 }
 
 static bool allocate(struct bidirectional *m)
@@ -57,11 +70,10 @@ static bool allocate(struct bidirectional *m)
   m->marks = calloc((size_t)2 * n, sizeof *m->marks);
   m->rows = calloc(m->n_rows, sizeof *m->rows);
   m->entries = calloc((size_t)m->n_rows * m->row_entries, sizeof *m->entries);
-  m->lists = calloc(m->n_rows, sizeof *m->lists);
+
   m->grown = calloc(m->n_slots, sizeof *m->grown);
   return m->parts && m->sets && m->set_words && m->sequences && m->host_blocks &&
-         m->host_bits && m->host_table && m->marks && m->rows && m->entries && m->lists &&
-         m->grown;
+         m->host_bits && m->host_table && m->marks && m->rows && m->entries && m->grown;
 }
 
 static void make_empty(struct bidirectional *m)
@@ -97,7 +109,7 @@ static void destroy(void *self)
   free(m->marks);
   free(m->rows);
   free(m->entries);
-  free(m->lists);
+
   free(m->grown);
   free(m);
 }
@@ -125,14 +137,14 @@ static int create(const struct lls_host *host, const void *params,
   if (m == NULL)
     return -ENOMEM;
   m->params = *(const struct params *)params;
-  size_up(m, host, g);
-  m->side.keeps_all = true;
-  m->side.pass = bidi_pass;
-  m->side.mark = bidi_mark;
-  rc = lls_pol_side_create(&m->side, host, g);
-  if (rc == 0 && !allocate(m))
-    rc = host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
-                    g->device_units + g->host_units);
+  rc = make_side(m, host, g);
+  if (rc == 0) {
+    size_up(m, host, g);
+    rc = allocate(m)
+             ? 0
+             : host->fail(host->context, -ENOMEM, "no memory to keep track of %u units",
+                          g->device_units + g->host_units);
+  }
   if (rc < 0) {
     destroy(m);
     return rc;
@@ -169,7 +181,7 @@ static void release(void *self, const struct lls_request *r,
   bidi_stop_moving(m, s);
   bidi_drop(m, s);
   bidi_free_row(m, s);
-  m->side.rows.sequences[r->slot].admitted = false;
+  side_of(m, s)->admitted = false;
 }
 
 /* ---- the transaction --------------------------------------------------------------- */
@@ -235,7 +247,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  int rc = bidi_reserve(m, s, tokens, flags & LLS_MAY_DISPLACE);
+  int rc = bidi_reserve(m, s, r, tokens, flags & LLS_MAY_DISPLACE);
   if (rc == LLS_RESERVE_OK)
     note_grown(m, s);
   return rc;
@@ -244,6 +256,15 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
 static bool can_swap(const struct bidirectional *m)
 {
   return m->n_host_blocks > 0 && m->params.mode == BOTH_ENDS;
+}
+
+/* Returns the blocks that the sequence holds in the groups but the first. */
+static uint32_t others_of(const struct bidirectional *m, const struct sequence *s)
+{
+  uint32_t blocks = 0;
+  for (uint32_t group = 1; group < m->side.n_groups; group++)
+    blocks += lls_pol_rows_held(&m->side.rows, side_of(m, s), group);
+  return blocks;
 }
 
 static int preempt(void *self, const struct lls_request *r, uint32_t mode)
@@ -255,7 +276,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   switch (mode) {
   case LLS_PREEMPT_RECOMPUTE:
     if (!lls_pol_journal_has_room(&m->side.journal,
-                                  32 + UINT64_C(48) * s->parts +
+                                  64 + UINT64_C(48) * (s->parts + others_of(m, s)) +
                                       (32 + m->bit_words) * (uint64_t)s->host_blocks))
       return -ENOBUFS;
     bidi_drop(m, s);
@@ -277,7 +298,7 @@ static int move(void *self, const struct lls_request *r, enum moving where,
   if (s == NULL || !m->side.journal.open)
     return -EINVAL;
   *transfer = UINT64_C(1) + r->slot;
-  return can_swap(m) ? bidi_start_moving(m, s, where) : -ENOTSUP;
+  return can_swap(m) ? bidi_start_moving(m, s, r, where) : -ENOTSUP;
 }
 
 static int offload(void *self, const struct lls_request *r, uint64_t *transfer)
@@ -302,7 +323,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
   if (s != NULL && !m->side.journal.open)
-    bidi_computed(m, s, cached_tokens);
+    bidi_computed(m, s, r, cached_tokens);
 }
 
 /* ---- questions --------------------------------------------------------------------- */
@@ -316,20 +337,23 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  uint32_t room = in_step(s) ? s->slots - s->cached : 0;
+  uint32_t room = in_step(m, s) ? s->slots - cached_of(m, s) : 0;
   room += bidi_tail(m, s);
   out->new_units = tokens > room ? m->units * blocks_of(m, tokens - room) : 0;
+  out->new_units += lls_pol_side_need(&m->side, side_of(m, s), r, tokens);
   out->restore_units = bidi_restore_units(m, s);
+  if (side_of(m, s)->where == LLS_POL_ON_HOST)
+    out->restore_units += lls_pol_side_units_in(&m->side, side_of(m, s), LLS_TIER_DEVICE);
   return 0;
 }
 
-static uint32_t residency_of(const struct sequence *s)
+static uint32_t residency_of(const struct bidirectional *m, const struct sequence *s)
 {
   if (s->moving != NOT_MOVING)
     return LLS_RESIDENT_MOVING;
-  if (s->slots == 0)
-    return s->cached > 0 ? LLS_RESIDENT_HOST : LLS_RESIDENT_NONE;
-  return missing_of(s) > 0 ? LLS_RESIDENT_PARTIAL : LLS_RESIDENT_DEVICE;
+  if (s->slots == 0 && side_of(m, s)->where != LLS_POL_ON_DEVICE)
+    return cached_of(m, s) > 0 ? LLS_RESIDENT_HOST : LLS_RESIDENT_NONE;
+  return missing_of(m, s) > 0 ? LLS_RESIDENT_PARTIAL : LLS_RESIDENT_DEVICE;
 }
 
 /* shared_tokens counts contents that are had in common: here there are none. */
@@ -339,16 +363,19 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   const struct sequence *s = sequence_of(m, r);
   if (s == NULL)
     return -EINVAL;
+  uint32_t others = lls_pol_side_units(&m->side, side_of(m, s));
+  bool on_host = side_of(m, s)->where == LLS_POL_ON_HOST;
   *out = (struct lls_cache_info){
       .size = out->size,
-      .residency = residency_of(s),
-      .form = s->slots > 0 || s->cached > 0 ? LLS_FORM_KV : LLS_FORM_NONE,
-      .device_units = m->units * s->parts,
-      .owned_units = m->units * (s->parts - s->sharing),
-      .host_units = m->units * s->host_blocks,
-      .cached_tokens = s->cached,
-      .missing_tokens = missing_of(s),
-      .free_slots = in_step(s) ? s->slots - s->cached : bidi_tail(m, s),
+      .residency = residency_of(m, s),
+      .form = s->slots > 0 || cached_of(m, s) > 0 ? LLS_FORM_KV : LLS_FORM_NONE,
+      .device_units = m->units * s->parts + (on_host ? 0 : others),
+      .owned_units = m->units * (s->parts - s->sharing) + (on_host ? 0 : others),
+      .host_units =
+          m->side.units[LLS_TIER_HOST][0] * s->host_blocks + (on_host ? others : 0),
+      .cached_tokens = cached_of(m, s),
+      .missing_tokens = missing_of(m, s),
+      .free_slots = in_step(m, s) ? s->slots - cached_of(m, s) : bidi_tail(m, s),
   };
   return 0;
 }
@@ -357,8 +384,10 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->slots == 0 || missing_of(s) > 0 || m->side.journal.open)
+  if (s == NULL || s->slots == 0 || missing_of(m, s) > 0 || m->side.journal.open)
     return -EINVAL;
+  if (m->side.n_groups > 1)
+    lls_pol_rows_table(&m->side.rows, side_of(m, s), out);
   return bidi_table(m, s, out);
 }
 
@@ -371,18 +400,23 @@ static uint32_t preempt_modes(void *self)
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct bidirectional *m = self;
+  const struct lls_pol_slabs *device = &m->side.slabs[LLS_TIER_DEVICE];
   const struct lls_pol_slabs *host = &m->side.slabs[LLS_TIER_HOST];
+  const struct lls_pol_slab_class *c = &host->classes[m->side.kinds[LLS_TIER_HOST][0]];
+  uint32_t host_units = m->side.units[LLS_TIER_HOST][0], idle = c->n_used - c->n_held;
+  bool on_host = m->side.n_tiers > 1;
   const struct {
     const char *name;
     double value;
   } numbers[] = {
-      {"blocks", m->n_blocks},
-      {"blocks_free", m->side.slabs[LLS_TIER_DEVICE].n_free_slabs},
+      {"blocks", lls_pol_slabs_total(device) / m->units},
+      {"blocks_free", lls_pol_slabs_available(device) / m->units},
       {"left_slots", m->used[0]},
       {"right_slots", m->used[1]},
-      {"host_blocks", m->n_host_blocks},
-      {"host_blocks_free", host->n_free_slabs},
-      {"host_blocks_idle", host->classes[0].n_used - host->classes[0].n_held},
+      {"host_blocks", on_host ? lls_pol_slabs_total(host) / host_units : 0},
+      {"host_blocks_free",
+       on_host ? lls_pol_slabs_available(host) / host_units - idle : 0},
+      {"host_blocks_idle", idle},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     sink->number(sink->context, numbers[i].name, numbers[i].value);
@@ -441,8 +475,9 @@ static const struct lls_param parameters[] = {
 
 static const struct lls_cache_caps caps = {
     .size = sizeof caps,
-    .kinds = 1u << LLS_GROUP_FULL,
+    .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW | 1u << LLS_GROUP_CHUNK,
     .forms = 1u << LLS_FORM_KV,
+    .groups = LLS_POL_MAX_GROUPS,
 };
 
 static const struct lls_cache_vtable vtable = {

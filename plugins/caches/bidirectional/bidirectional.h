@@ -2,10 +2,13 @@
 /*
  * The bidirectional cache manager's state, shared by its files (BROS, section 5).
  *
- * Block b begins with unit b * `units` and has S slots. Its two ends are *parts*: part 2b
- * begins at slot 0, part 2b + 1 at slot S - 1 and grows to the left. A real-time sequence
- * has left parts, a best-effort one right parts; where the two meet the left one takes
- * slots from the right one, whose tokens are copied to the host first.
+ * It is that of the usual policy (policy/side.h), which keeps the blocks of all groups of
+ * layers but the first, whose blocks are shared by two sequences. A block has S slots and
+ * a number in the side's slabs, and a holder there for each of its owners. Its two ends
+ * are *parts*: part 2b of block b begins at slot 0, part 2b + 1 at slot S - 1 and grows
+ * to the left. A real-time sequence has left parts, a best-effort one right parts; where
+ * the two meet the left one takes slots from the right one, whose tokens are copied to
+ * the host first.
  *
  * Only tokens on the device are in a part. A sequence's parts are linked in token order;
  * the gaps between them and after the last one are its *missing* tokens, each of which
@@ -24,7 +27,7 @@
  *      then it is in a step, and its tokens are not displaced. Nor are those of a
  * sequence being moved, which takes no longer than the step in which it began.
  *   5. sets[end][n] has the blocks whose part at `end` has no owner and whose other part
- *      has n slots: a sequence may begin a part there, with S - n free slots.
+ *      has n > 0 slots: a sequence may begin a part there, with S - n free slots.
  *   6. Every word that a transaction changes goes through set(), which writes down the
  * old value: rolling back is exact by construction.
  */
@@ -49,10 +52,10 @@ struct part {
   uint32_t previous, next; /* parts of its owner in token order, or LLS_POL_NIL */
 };
 
-struct sequence {  /* one for each slot; its request is that of the side's sequence */
-  uint32_t end;    /* enum lls_direction: the end of a block its parts begin at */
-  uint32_t cached; /* tokens computed, on the device or missing */
-  uint32_t slots;  /* sum over its parts */
+struct sequence { /* one for each slot; its request is that of the side's sequence */
+  uint32_t end;   /* enum lls_direction: the end of a block its parts begin at */
+
+  uint32_t slots; /* sum over its parts */
   uint32_t parts;
   uint32_t sharing;     /* parts whose block's other part has an owner too */
   uint32_t host_blocks; /* host blocks with copies of the sequence's tokens */
@@ -84,7 +87,7 @@ struct block_set {
 struct bidirectional {
   struct lls_pol_side side; /* first: the functions of policy/face.h look for it there */
   struct params params;
-  uint32_t units; /* of a block */
+  uint32_t units; /* of a block of group 0, with its part of a slab's end */
   uint32_t n_blocks, n_host_blocks, n_slots;
   uint32_t most_tokens; /* longest sequence */
   uint32_t groups;      /* most_tokens / S, rounded up */
@@ -100,7 +103,7 @@ struct bidirectional {
   uint32_t *marks;                /* (2 n_blocks) for audit */
   struct lls_block_entry *entries; /* (n_rows, row_entries) */
   struct row *rows;                /* (n_rows) */
-  struct lls_group_list *lists;    /* (n_rows) of tables */
+
   uint32_t n_rows, row_entries, row_hand;
   uint32_t step; /* counted by begin */
 
@@ -142,20 +145,28 @@ static inline struct block_set *set_of(const struct bidirectional *m, uint32_t e
   return &m->sets[end * (m->side.block_tokens + 1) + used];
 }
 
-static inline bool in_step(const struct sequence *s)
+/* The side's sequence of the same slot: its request, cached tokens (on the device or
+ * missing), and blocks of groups but the first. */
+static inline struct lls_pol_sequence *side_of(const struct bidirectional *m,
+                                               const struct sequence *s)
 {
-  return s->slots > s->cached;
+  return &m->side.rows.sequences[s - m->sequences];
+}
+
+static inline uint32_t cached_of(const struct bidirectional *m, const struct sequence *s)
+{
+  return side_of(m, s)->cached;
+}
+
+static inline bool in_step(const struct bidirectional *m, const struct sequence *s)
+{
+  return s->slots > cached_of(m, s);
 }
 
 /* True if no slot may be taken from the sequence. */
-static inline bool is_held(const struct sequence *s)
+static inline bool is_held(const struct bidirectional *m, const struct sequence *s)
 {
-  return in_step(s) || s->moving != NOT_MOVING;
-}
-
-static inline bool is_admitted(const struct bidirectional *m, const struct sequence *s)
-{
-  return m->side.rows.sequences[s - m->sequences].admitted;
+  return in_step(m, s) || s->moving != NOT_MOVING;
 }
 
 /* True if a host block with an owner may be given to another sequence. */
@@ -164,9 +175,25 @@ static inline bool is_idle(const struct bidirectional *m, const struct host_bloc
   return h->missing == 0 && m->sequences[h->owner].moving != TO_HOST;
 }
 
-static inline uint32_t missing_of(const struct sequence *s)
+static inline uint32_t missing_of(const struct bidirectional *m, const struct sequence *s)
 {
-  return s->cached > s->slots ? s->cached - s->slots : 0;
+  uint32_t cached = cached_of(m, s);
+  return cached > s->slots ? cached - s->slots : 0;
+}
+
+/* The first unit of a block of group 0 in a tier, by its number there. */
+static inline uint32_t unit_of(const struct bidirectional *m, uint32_t tier,
+                               uint32_t block)
+{
+  const struct lls_pol_slabs *slabs = &m->side.slabs[tier];
+  uint32_t kind = m->side.kinds[tier][0];
+  return block / slabs->blocks_per_slab * slabs->slab_units +
+         block % slabs->blocks_per_slab * slabs->classes[kind].block_units;
+}
+
+static inline uint32_t unit_of_part(const struct bidirectional *m, uint32_t part)
+{
+  return unit_of(m, LLS_TIER_DEVICE, part / 2);
 }
 
 static inline uint32_t blocks_of(const struct bidirectional *m, uint64_t tokens)
@@ -184,7 +211,7 @@ static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
 static inline struct lls_block_entry bidi_entry(const struct bidirectional *m,
                                                 uint32_t part)
 {
-  return (struct lls_block_entry){.block = part / 2 * m->units,
+  return (struct lls_block_entry){.block = unit_of_part(m, part),
                                   .first_token = m->parts[part].first,
                                   .count = (uint16_t)m->parts[part].count,
                                   .direction = (uint8_t)(part % 2),
@@ -204,8 +231,13 @@ bool bidi_set_has(const struct block_set *, uint32_t block);
 /* Returns the lowest block of a set that is not below `from`; LLS_POL_NIL if there is
  * none. */
 uint32_t bidi_set_next(const struct block_set *, uint32_t n_blocks, uint32_t from);
-/* Gives the sequence a part of `count` slots for the tokens from `first` on, after its
- * part `after` (LLS_POL_NIL: as its first part). Returns the part. */
+/* As the side's `moved`. */
+bool bidi_blocks_moved(void *, uint32_t first, uint32_t block_units, const uint32_t *to,
+                       uint32_t n);
+/* Gives the sequence a part of `count` slots in a block that was taken or held for it,
+ * for the tokens from `first` on, after its part `after` (LLS_POL_NIL: as its first
+ * part). Returns the part.
+ */
 uint32_t bidi_open(struct bidirectional *, struct sequence *, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count);
 /* Sets the slots of a part; with 0 it loses its owner. */
@@ -229,13 +261,15 @@ void bidi_free_host(struct bidirectional *, struct sequence *);
 struct lls_pol_slabs_owner bidi_host_owner(struct bidirectional *);
 
 /* ---- sequence.c: operations on one sequence */
-int bidi_reserve(struct bidirectional *, struct sequence *, uint32_t tokens,
-                 bool displace);
+int bidi_reserve(struct bidirectional *, struct sequence *, const struct lls_request *,
+                 uint32_t tokens, bool displace);
 /* Copies all missing tokens back into free slots, or returns -ENOSPC. */
-int bidi_bring_back(struct bidirectional *, struct sequence *);
+int bidi_bring_back(struct bidirectional *, struct sequence *,
+                    const struct lls_request *);
 int bidi_swap_out(struct bidirectional *, struct sequence *);
 void bidi_drop(struct bidirectional *, struct sequence *);
-void bidi_computed(struct bidirectional *, struct sequence *, uint32_t cached);
+void bidi_computed(struct bidirectional *, struct sequence *, const struct lls_request *,
+                   uint32_t cached);
 /* Slots by which the last part can grow without taking any from another sequence. */
 uint32_t bidi_tail(const struct bidirectional *, const struct sequence *);
 /* Returns an estimate of the units needed to bring all missing tokens back. */
@@ -245,7 +279,8 @@ uint32_t bidi_restore_units(const struct bidirectional *, const struct sequence 
 /* Called at the end of a transaction: plans the copies of best-effort tokens to the
  * host. */
 void bidi_checkpoint_ahead(struct bidirectional *);
-int bidi_start_moving(struct bidirectional *, struct sequence *, enum moving);
+int bidi_start_moving(struct bidirectional *, struct sequence *,
+                      const struct lls_request *, enum moving);
 void bidi_stop_moving(struct bidirectional *, struct sequence *);
 void bidi_moved(struct bidirectional *, struct sequence *);
 

@@ -75,7 +75,7 @@ void bidi_empty_sets(struct bidirectional *m)
 void bidi_fill_sets(struct bidirectional *m)
 {
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
-    if (m->parts[part].owner == LLS_POL_NIL)
+    if (m->parts[part].owner == LLS_POL_NIL && m->parts[part ^ 1].count > 0)
       insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
 }
 
@@ -118,21 +118,21 @@ static void unlink_part(struct bidirectional *m, struct sequence *s, uint32_t pa
   set(m, before != LLS_POL_NIL ? &m->parts[before].previous : &s->last, after);
 }
 
-/* A block of the device has a holder for each of its parts that has an owner. */
-static void hold_block(struct bidirectional *m, uint32_t part)
+/* A sequence that moves pins its blocks: copies beside the step read or write them. */
+static void pin_block(struct bidirectional *m, const struct sequence *s, uint32_t part)
 {
   struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
-  if (m->parts[part ^ 1].owner == LLS_POL_NIL)
-    lls_pol_slabs_take_slab(pool, part / 2);
-  else
-    lls_pol_slabs_hold(pool, part / 2 * m->units);
+  if (s->moving != NOT_MOVING)
+    lls_pol_slabs_pin(pool, unit_of_part(m, part));
 }
 
-static void let_go_block(struct bidirectional *m, uint32_t part)
+static void let_go_block(struct bidirectional *m, const struct sequence *s, uint32_t part)
 {
   struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
-  if (lls_pol_slabs_let_go(pool, part / 2 * m->units))
-    lls_pol_slabs_free(pool, part / 2 * m->units);
+  if (s->moving != NOT_MOVING)
+    lls_pol_slabs_unpin(pool, unit_of_part(m, part));
+  if (lls_pol_slabs_let_go(pool, unit_of_part(m, part)))
+    lls_pol_slabs_free(pool, unit_of_part(m, part));
 }
 
 uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
@@ -141,8 +141,9 @@ uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
   uint32_t part = 2 * block + s->end, other = part ^ 1;
   LLS_POL_CHECK(m->parts[part].owner == LLS_POL_NIL && m->parts[part].count == 0);
   LLS_POL_CHECK(count > 0 && count + m->parts[other].count <= m->side.block_tokens);
-  hold_block(m, part);
-  take_out(m, set_of(m, s->end, m->parts[other].count), block);
+  pin_block(m, s, part);
+  if (m->parts[other].count > 0)
+    take_out(m, set_of(m, s->end, m->parts[other].count), block);
   set(m, &m->parts[part].owner, (uint32_t)(s - m->sequences));
   set(m, &m->parts[part].first, first);
   if (after != s->last)
@@ -162,8 +163,9 @@ static void close_part(struct bidirectional *m, uint32_t part)
   add(m, &s->parts, UINT32_MAX);
   count_sharing(m, s, part ^ 1, UINT32_MAX);
   set(m, &m->parts[part].owner, LLS_POL_NIL);
-  insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
-  let_go_block(m, part);
+  if (m->parts[part ^ 1].count > 0)
+    insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
+  let_go_block(m, s, part);
 }
 
 void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
@@ -173,14 +175,66 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
   uint32_t before = p->count, other = part ^ 1;
   LLS_POL_CHECK(s != NULL && count + m->parts[other].count <= m->side.block_tokens);
   LLS_POL_CHECK(before <= s->slots && before <= m->used[part % 2]);
-  if (m->parts[other].owner == LLS_POL_NIL && before != count) {
+  bool alone = m->parts[other].owner == LLS_POL_NIL && before != count;
+  if (alone && before > 0)
     take_out(m, set_of(m, other % 2, before), part / 2);
+  if (alone && count > 0)
     insert(m, set_of(m, other % 2, count), part / 2);
-  }
   s->listed = part == s->last ? lls_pol_min(s->listed, s->parts - 1) : 0;
   set(m, &p->count, count);
   add(m, &s->slots, count - before);
   add(m, &m->used[part % 2], count - before);
   if (count == 0)
     close_part(m, part);
+}
+
+/* ---- blocks of the slabs that move ------------------------------------------------- */
+
+static void move_part(struct bidirectional *m, uint32_t from, uint32_t to)
+{
+  struct part *p = &m->parts[from];
+  struct sequence *s = owner_of(m, from);
+  if (s == NULL)
+    return;
+  set(m, &m->parts[to].owner, p->owner);
+  set(m, &m->parts[to].first, p->first);
+  set(m, &m->parts[to].count, p->count);
+  set(m, &m->parts[to].previous, p->previous);
+  set(m, &m->parts[to].next, p->next);
+  set(m, p->previous != LLS_POL_NIL ? &m->parts[p->previous].next : &s->first, to);
+  set(m, p->next != LLS_POL_NIL ? &m->parts[p->next].previous : &s->last, to);
+  set(m, &p->owner, LLS_POL_NIL);
+  set(m, &p->count, 0);
+  s->listed = 0;
+}
+
+static void move_block(struct bidirectional *m, uint32_t from, uint32_t to)
+{
+  for (uint32_t end = 0; end < 2; end++) {
+    uint32_t other = 2 * from + (end ^ 1), count = m->parts[other].count;
+    if (m->parts[other ^ 1].owner != LLS_POL_NIL || count == 0)
+      continue;
+    take_out(m, set_of(m, end, count), from);
+    insert(m, set_of(m, end, count), to);
+  }
+  move_part(m, 2 * from, 2 * to);
+  move_part(m, 2 * from + 1, 2 * to + 1);
+}
+
+bool bidi_blocks_moved(void *manager, uint32_t first, uint32_t block_units,
+                       const uint32_t *to, uint32_t n)
+{
+  struct bidirectional *m = manager;
+  const struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  if (lls_pol_slabs_class(pool, block_units) != m->side.kinds[LLS_TIER_DEVICE][0])
+    return true;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t from = lls_pol_slabs_number(pool, first + i * block_units);
+    if (to[i] == LLS_POL_NIL)
+      continue;
+    if (!has_room(m))
+      return false;
+    move_block(m, from, lls_pol_slabs_number(pool, to[i]));
+  }
+  return true;
 }

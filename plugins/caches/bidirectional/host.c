@@ -46,12 +46,12 @@ static struct lls_pol_slabs *pool_of(struct bidirectional *m)
 
 static void hold(struct bidirectional *m, uint32_t block)
 {
-  lls_pol_slabs_hold(pool_of(m), block * m->units);
+  lls_pol_slabs_hold(pool_of(m), unit_of(m, LLS_TIER_HOST, block));
 }
 
 static void let_go(struct bidirectional *m, uint32_t block)
 {
-  lls_pol_slabs_let_go(pool_of(m), block * m->units);
+  lls_pol_slabs_let_go(pool_of(m), unit_of(m, LLS_TIER_HOST, block));
 }
 
 static void free_block(struct bidirectional *m, uint32_t block)
@@ -69,7 +69,7 @@ static void free_block(struct bidirectional *m, uint32_t block)
       set(m, &bits_of(m, block)[i], 0);
   set(m, &h->missing, 0);
   set(m, &h->owner, LLS_POL_NIL);
-  lls_pol_slabs_free(pool_of(m), block * m->units);
+  lls_pol_slabs_free(pool_of(m), unit_of(m, LLS_TIER_HOST, block));
 }
 
 void bidi_hold_copies(struct bidirectional *m, const struct sequence *s, bool holds)
@@ -95,17 +95,17 @@ static uint32_t next_idle(void *self, uint32_t kind, uint32_t *since)
 {
   const struct bidirectional *m = self;
   uint32_t block = m->host_hand;
-  (void)kind, (void)since; /* all are of one class */
+  (void)kind, (void)since; /* no others are kept on the host */
   while (m->host_blocks[block].owner == LLS_POL_NIL ||
          !is_idle(m, &m->host_blocks[block]))
     block = block + 1 < m->n_host_blocks ? block + 1 : 0;
-  return block * m->units;
+  return unit_of(m, LLS_TIER_HOST, block);
 }
 
 static bool drop_idle(void *self, uint32_t unit)
 {
   struct bidirectional *m = self;
-  uint32_t block = unit / m->units;
+  uint32_t block = lls_pol_slabs_number(pool_of(m), unit);
   free_block(m, block);
   set(m, &m->host_hand, block + 1 < m->n_host_blocks ? block + 1 : 0);
   return true;
@@ -116,6 +116,14 @@ struct lls_pol_slabs_owner bidi_host_owner(struct bidirectional *m)
   return (struct lls_pol_slabs_owner){m, next_idle, drop_idle, NULL};
 }
 
+/* Can a host block be had without one that is idle? */
+static bool has_free(const struct bidirectional *m)
+{
+  const struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_HOST];
+  const struct lls_pol_slab_class *c = &pool->classes[m->side.kinds[LLS_TIER_HOST][0]];
+  return pool->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
+}
+
 /* Returns the host block of a group of the sequence's tokens, a new one if there is
  * none; LLS_POL_NIL if the host is full. */
 static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t group)
@@ -123,9 +131,10 @@ static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t 
   uint32_t *entry = &table_of(m, s)[group];
   if (*entry != 0)
     return *entry - 1;
-  uint32_t unit = lls_pol_slabs_take(pool_of(m), 0), block = unit / m->units;
+  uint32_t unit = lls_pol_slabs_take(pool_of(m), m->side.kinds[LLS_TIER_HOST][0]);
   if (unit == LLS_POL_NIL)
     return unit;
+  uint32_t block = lls_pol_slabs_number(pool_of(m), unit);
   struct host_block *h = &m->host_blocks[block];
   LLS_POL_CHECK(h->owner == LLS_POL_NIL && h->missing == 0);
   set(m, &h->owner, (uint32_t)(s - m->sequences));
@@ -158,7 +167,7 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
   uint32_t here = slot_of(m, end, m->parts[part].first, from, until);
   uint32_t there = slot_of(m, end, group, from, until);
   LLS_POL_CHECK(from < until && until <= group + m->side.block_tokens);
-  uint32_t device = part / 2 * m->units, host = block * m->units;
+  uint32_t device = unit_of_part(m, part), host = unit_of(m, LLS_TIER_HOST, block);
   const struct lls_copy copy = {
       .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
       .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
@@ -216,7 +225,7 @@ int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint3
 /* Returns the tokens of a part that have been computed. */
 static uint32_t computed_end(const struct bidirectional *m, uint32_t part)
 {
-  return lls_pol_min(end_of(m, part), m->sequences[m->parts[part].owner].cached);
+  return lls_pol_min(end_of(m, part), cached_of(m, &m->sequences[m->parts[part].owner]));
 }
 
 uint32_t bidi_copy_ahead(struct bidirectional *m, uint32_t part)
@@ -226,7 +235,7 @@ uint32_t bidi_copy_ahead(struct bidirectional *m, uint32_t part)
   for (uint32_t end; from < until; from = end) {
     uint32_t group = from / m->side.block_tokens;
     end = group_end(m, from, until);
-    if (!has_room(m) || (table_of(m, s)[group] == 0 && pool_of(m)->n_free_slabs == 0))
+    if (!has_room(m) || (table_of(m, s)[group] == 0 && !has_free(m)))
       break;
     copied += copy_out(m, part, block_for(m, s, group), from, end, LLS_COPY_ASYNC);
   }

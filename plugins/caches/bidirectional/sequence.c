@@ -21,7 +21,7 @@ static bool can_displace(const struct request *q, uint32_t other)
   const struct bidirectional *m = q->m;
   return q->displace && other % 2 == LLS_RIGHT_TO_LEFT &&
          m->parts[other].owner != LLS_POL_NIL &&
-         !is_held(&m->sequences[m->parts[other].owner]);
+         !is_held(m, &m->sequences[m->parts[other].owner]);
 }
 
 /* Returns the most slots that a part at this end of the block may have. */
@@ -46,22 +46,57 @@ static uint32_t find_displaceable(const struct request *q)
   return block;
 }
 
-/* Returns a block whose part at this end has no owner: the one with most free slots,
- * the lowest of them; LLS_POL_NIL. With mode = off only blocks without an owner. */
+/* Takes a block without owners, if there is one. */
+static uint32_t take_block(const struct request *q)
+{
+  struct lls_pol_slabs *pool = &q->m->side.slabs[LLS_TIER_DEVICE];
+  uint32_t kind = q->m->side.kinds[LLS_TIER_DEVICE][0];
+  uint32_t blocks[LLS_POL_MAX_CLASSES] = {0};
+  blocks[kind] = 1;
+  uint32_t unit =
+      lls_pol_slabs_fits(pool, blocks) ? lls_pol_slabs_take(pool, kind) : LLS_POL_NIL;
+  return unit != LLS_POL_NIL ? lls_pol_slabs_number(pool, unit) : unit;
+}
+
+/* Returns a block of which only the other end has an owner: the one with most free slots,
+ * the lowest of them; LLS_POL_NIL. */
 static uint32_t find_block(const struct request *q)
 {
   const struct bidirectional *m = q->m;
   bool left = q->s->end == LLS_LEFT_TO_RIGHT;
   uint32_t free = left ? 1 : (uint32_t)m->params.be_min_free_slots;
   uint32_t most_used = m->side.block_tokens - lls_pol_min(free, m->side.block_tokens);
-  if (m->params.mode == LEFT_END)
-    most_used = 0;
-  for (uint32_t used = 0; used <= most_used; used++) {
+  for (uint32_t used = 1; used <= most_used; used++) {
     const struct block_set *blocks = set_of(m, q->s->end, used);
     if (blocks->n > 0)
       return bidi_set_next(blocks, m->n_blocks, 0);
   }
   return left ? find_displaceable(q) : LLS_POL_NIL;
+}
+
+/* Takes a block for a new part: one without owners; else, if mode is not off, it holds
+ * that of find_block. */
+static uint32_t get_block(const struct request *q)
+{
+  struct bidirectional *m = q->m;
+  uint32_t block = take_block(q);
+  if (block != LLS_POL_NIL || m->params.mode == LEFT_END)
+    return block;
+  block = find_block(q);
+  if (block != LLS_POL_NIL)
+    lls_pol_slabs_hold(&m->side.slabs[LLS_TIER_DEVICE],
+                       unit_of(m, LLS_TIER_DEVICE, block));
+  return block;
+}
+
+/* Returns the last part before a token: blocks may have moved when one was taken. */
+static uint32_t part_before(const struct bidirectional *m, const struct sequence *s,
+                            uint32_t token)
+{
+  uint32_t part = s->last;
+  while (part != LLS_POL_NIL && m->parts[part].first >= token)
+    part = m->parts[part].previous;
+  return part;
 }
 
 /* Displaces the last n tokens of the part at the other end. */
@@ -82,9 +117,13 @@ static int place_some(const struct request *q, uint32_t *at, uint32_t first, uin
 {
   struct bidirectional *m = q->m;
   bool grow = *at != LLS_POL_NIL && usable(q, *at) > m->parts[*at].count;
-  uint32_t block = grow ? *at / 2 : find_block(q);
+  if (!has_room(m))
+    return -ENOSPC;
+  uint32_t block = grow ? *at / 2 : get_block(q);
   if (block == LLS_POL_NIL || !has_room(m))
     return -ENOSPC;
+  if (!grow)
+    *at = part_before(m, q->s, first);
   uint32_t part = 2 * block + q->s->end, other = part ^ 1, had = m->parts[part].count;
   uint32_t count = lls_pol_min(usable(q, part), had + n);
   if (count + m->parts[other].count > m->side.block_tokens) {
@@ -109,6 +148,7 @@ static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bo
     int some = place_some(q, at, first, n);
     if (some < 0) {
       lls_pol_journal_rollback(&m->side.journal, mark);
+      *at = part_before(m, q->s, first);
       if (!q->displace)
         return some;
       q->displace = false;
@@ -131,11 +171,11 @@ static int restore(struct request *q)
 {
   struct bidirectional *m = q->m;
   struct sequence *s = q->s;
-  for (uint32_t at = LLS_POL_NIL; missing_of(s) > 0;
+  for (uint32_t at = LLS_POL_NIL; missing_of(m, s) > 0;
        at = at != LLS_POL_NIL ? m->parts[at].next : s->first) {
     uint32_t next = at != LLS_POL_NIL ? m->parts[at].next : s->first,
              token = end_of(m, at);
-    uint32_t until = next != LLS_POL_NIL ? m->parts[next].first : s->cached;
+    uint32_t until = next != LLS_POL_NIL ? m->parts[next].first : cached_of(m, s);
     int rc = place(q, &at, token, until - token, true);
     if (rc < 0)
       return rc;
@@ -152,10 +192,22 @@ static bool hopeless(const struct request *q, uint32_t slots)
   return slots > all - used;
 }
 
-int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
-                 bool displace)
+/* Makes room in the groups but the first, if there are others. */
+static int reserve_others(struct bidirectional *m, struct sequence *s,
+                          const struct lls_request *r, uint32_t tokens)
 {
-  uint64_t length = (uint64_t)s->cached + tokens;
+  if (m->side.n_groups == 1)
+    return LLS_RESERVE_OK;
+  int rc = lls_pol_side_reserve(&m->side, side_of(m, s), r, tokens);
+  if (rc == LLS_RESERVE_OK)
+    set(m, &side_of(m, s)->partial, 1);
+  return rc;
+}
+
+int bidi_reserve(struct bidirectional *m, struct sequence *s, const struct lls_request *r,
+                 uint32_t tokens, bool displace)
+{
+  uint64_t length = (uint64_t)cached_of(m, s) + tokens;
   if (length > m->most_tokens)
     return LLS_RESERVE_NEVER;
   struct request q = {.m = m,
@@ -163,11 +215,10 @@ int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
                       .displace = displace && s->end == LLS_LEFT_TO_RIGHT &&
                                   m->n_host_blocks > 0 && m->params.mode == BOTH_ENDS};
   uint32_t mark = m->side.journal.n;
-  if (s->slots >= length)
-    return LLS_RESERVE_OK;
-  if (hopeless(&q, (uint32_t)length - s->slots))
-    return LLS_RESERVE_LATER;
-  int rc = restore(&q);
+  int others = reserve_others(m, s, r, tokens);
+  if (others != LLS_RESERVE_OK || s->slots >= length)
+    return others;
+  int rc = hopeless(&q, (uint32_t)length - s->slots) ? -ENOSPC : restore(&q);
   uint32_t at = s->last;
   if (rc == 0)
     rc = place(&q, &at, s->slots, (uint32_t)length - s->slots, false);
@@ -176,10 +227,13 @@ int bidi_reserve(struct bidirectional *m, struct sequence *s, uint32_t tokens,
   return rc < 0 ? LLS_RESERVE_LATER : LLS_RESERVE_OK;
 }
 
-int bidi_bring_back(struct bidirectional *m, struct sequence *s)
+int bidi_bring_back(struct bidirectional *m, struct sequence *s,
+                    const struct lls_request *r)
 {
   struct request q = {.m = m, .s = s};
-  return hopeless(&q, missing_of(s)) ? -ENOSPC : restore(&q);
+  if (reserve_others(m, s, r, 0) != LLS_RESERVE_OK)
+    return -ENOSPC;
+  return hopeless(&q, missing_of(m, s)) ? -ENOSPC : restore(&q);
 }
 
 uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)
@@ -192,11 +246,11 @@ uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)
 uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence *s)
 {
   uint32_t units = 0, token = 0;
-  if (missing_of(s) == 0)
+  if (missing_of(m, s) == 0)
     return 0;
   for (uint32_t at = s->first, before = LLS_POL_NIL;;
        before = at, at = m->parts[at].next) {
-    uint32_t until = at != LLS_POL_NIL ? m->parts[at].first : s->cached;
+    uint32_t until = at != LLS_POL_NIL ? m->parts[at].first : cached_of(m, s);
     uint32_t free =
         before != LLS_POL_NIL
             ? m->side.block_tokens - m->parts[before].count - m->parts[before ^ 1].count
@@ -213,8 +267,8 @@ uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence
 /* Gives back the slots after the sequence's cached tokens. */
 static void trim(struct bidirectional *m, struct sequence *s)
 {
-  while (in_step(s)) {
-    uint32_t spare = s->slots - s->cached, count = m->parts[s->last].count;
+  while (in_step(m, s)) {
+    uint32_t spare = s->slots - cached_of(m, s), count = m->parts[s->last].count;
     bidi_resize(m, s->last, count > spare ? count - spare : 0);
   }
 }
@@ -224,30 +278,41 @@ void bidi_drop(struct bidirectional *m, struct sequence *s)
   while (s->last != LLS_POL_NIL)
     bidi_resize(m, s->last, 0);
   bidi_free_host(m, s);
-  set(m, &s->cached, 0);
+  lls_pol_side_drop(&m->side, side_of(m, s));
+  set(m, &side_of(m, s)->cached, 0);
 }
 
-int bidi_swap_out(struct bidirectional *m, struct sequence *s)
+/* The parts, the last one first. */
+static int swap_parts(struct bidirectional *m, struct sequence *s)
 {
-  uint32_t mark = m->side.journal.n;
-  trim(m, s);
   while (s->last != LLS_POL_NIL) {
     uint32_t part = s->last;
     int rc = has_room(m) ? bidi_checkpoint(m, part, m->parts[part].first, end_of(m, part))
                          : -ENOSPC;
-    if (rc < 0) {
-      lls_pol_journal_rollback(&m->side.journal, mark);
+    if (rc < 0)
       return rc;
-    }
     bidi_resize(m, part, 0);
   }
   return 0;
 }
 
-void bidi_computed(struct bidirectional *m, struct sequence *s, uint32_t cached)
+int bidi_swap_out(struct bidirectional *m, struct sequence *s)
 {
-  if (!in_step(s))
+  uint32_t mark = m->side.journal.n;
+  int rc = lls_pol_side_swap_out(&m->side, side_of(m, s));
+  trim(m, s);
+  if (rc == 0)
+    rc = swap_parts(m, s);
+  if (rc < 0)
+    lls_pol_journal_rollback(&m->side.journal, mark);
+  return rc;
+}
+
+void bidi_computed(struct bidirectional *m, struct sequence *s,
+                   const struct lls_request *r, uint32_t cached)
+{
+  if (!in_step(m, s))
     return;
-  s->cached = lls_pol_min(cached, s->slots);
+  lls_pol_side_computed(&m->side, side_of(m, s), r, lls_pol_min(cached, s->slots));
   trim(m, s);
 }

@@ -18,8 +18,8 @@
 
 static bool lies_as_usual(const struct bidirectional *m, const struct sequence *s)
 {
-  if (!is_admitted(m, s) || s->slots == 0 || s->end != LLS_LEFT_TO_RIGHT ||
-      s->sharing > 0 || s->slots != s->cached || s->parts > m->side.rows.row_blocks)
+  if (!side_of(m, s)->admitted || s->slots == 0 || s->end != LLS_LEFT_TO_RIGHT ||
+      s->sharing > 0 || s->slots != cached_of(m, s) || s->parts > m->side.rows.row_blocks)
     return false;
   for (uint32_t at = s->first; at != s->last; at = m->parts[at].next)
     if (m->parts[at].count != m->side.block_tokens)
@@ -30,10 +30,9 @@ static bool lies_as_usual(const struct bidirectional *m, const struct sequence *
 static void show(struct bidirectional *m, const struct sequence *s)
 {
   struct lls_pol_rows *rows = &m->side.rows;
-  struct lls_pol_sequence *shown = &rows->sequences[s - m->sequences];
+  struct lls_pol_sequence *shown = side_of(m, s);
   uint32_t i = 0;
   lls_pol_rows_begin(rows, shown);
-  shown->cached = s->cached;
   for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next)
     lls_pol_rows_put(rows, shown, 0, i++, bidi_entry(m, at).block, LLS_FORM_NONE);
   lls_pol_rows_list(rows, shown, 0)->past = s->parts;
@@ -44,9 +43,12 @@ static void show(struct bidirectional *m, const struct sequence *s)
 static void hide(struct bidirectional *m)
 {
   struct lls_pol_rows *rows = &m->side.rows;
-  for (uint32_t i = m->n_slots; i-- > 0;)
-    if (rows->sequences[i].row != LLS_POL_NIL)
+  for (uint32_t i = m->side.n_groups == 1 ? m->n_slots : 0; i-- > 0;)
+    if (rows->sequences[i].row != LLS_POL_NIL) {
+      uint32_t cached = rows->sequences[i].cached;
       lls_pol_rows_end(rows, &rows->sequences[i]);
+      rows->sequences[i].cached = cached;
+    }
 }
 
 /* Gives a sequence from another manager its blocks, which the side has claimed. */
@@ -59,13 +61,12 @@ static void take_over(struct bidirectional *m, uint32_t slot)
   *s = (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL, .row = LLS_POL_NIL};
   for (uint32_t i = 0; i < lls_pol_rows_held(rows, from, 0); i++) {
     uint32_t unit = lls_pol_rows_entries(rows, from, 0)[i].block;
-    lls_pol_slabs_let_go(pool, unit); /* the claim */
-    lls_pol_slabs_free(pool, unit);
     if (s->slots < from->cached)
-      bidi_open(m, s, unit / m->units, s->last, s->slots,
+      bidi_open(m, s, lls_pol_slabs_number(pool, unit), s->last, s->slots,
                 lls_pol_min(m->side.block_tokens, from->cached - s->slots));
+    else if (lls_pol_slabs_let_go(pool, unit))
+      lls_pol_slabs_free(pool, unit);
   }
-  s->cached = from->cached;
 }
 
 /* ---- for this one ------------------------------------------------------------------ */
@@ -121,7 +122,7 @@ int bidi_export(struct bidirectional *m, struct lls_blob *out)
   if (m->side.journal.open)
     return -EBUSY;
   for (uint32_t i = 0; i < m->n_slots && m->side.rows.n_free > 0; i++)
-    if (lies_as_usual(m, &m->sequences[i]))
+    if (m->side.n_groups == 1 && lies_as_usual(m, &m->sequences[i]))
       show(m, &m->sequences[i]);
   int rc = lls_pol_side_export(&m->side, out, writer);
   hide(m);
@@ -134,7 +135,7 @@ int bidi_import(struct bidirectional *m, const struct lls_blob *in)
   name_writer(m, writer);
   int rc = lls_pol_side_import(&m->side, in, writer);
   for (uint32_t i = 0; i < m->n_slots && rc == 0; i++)
-    if (m->side.rows.sequences[i].row != LLS_POL_NIL)
+    if (m->side.n_groups == 1 && m->side.rows.sequences[i].row != LLS_POL_NIL)
       take_over(m, i);
   if (rc == 0)
     hide(m);

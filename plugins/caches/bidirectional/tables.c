@@ -70,7 +70,10 @@ int bidi_table(struct bidirectional *m, struct sequence *s, struct lls_block_tab
   struct lls_block_entry *list = m->entries + (size_t)s->row * m->row_entries;
   m->rows[s->row].step = m->step;
   write_entries(m, s, list);
-  m->lists[s->row] = (struct lls_group_list){.entries = list, .n_entries = s->parts};
-  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[s->row]};
+  uint32_t n_groups = m->side.n_groups;
+  struct lls_group_list *lists =
+      &m->side.rows.tables[(size_t)(s - m->sequences) * n_groups];
+  lists[0] = (struct lls_group_list){.entries = list, .n_entries = s->parts};
+  *out = (struct lls_block_table){.n_groups = n_groups, .lists = lists};
   return 0;
 }

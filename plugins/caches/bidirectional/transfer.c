@@ -33,7 +33,7 @@ static void copy_before(struct bidirectional *m, const struct sequence *s,
                         uint32_t *blocks)
 {
   uint32_t other = s->last ^ 1;
-  if (*blocks > 0 && in_step(s) &&
+  if (*blocks > 0 && in_step(m, s) &&
       m->parts[s->last].count + m->parts[other].count == m->side.block_tokens)
     *blocks -= copy_part(m, other);
 }
@@ -43,12 +43,10 @@ static void copy_before(struct bidirectional *m, const struct sequence *s,
 static void copy_next_blocks(struct bidirectional *m, uint32_t blocks)
 {
   uint32_t wanted = blocks_of(m, m->side.host->engine->max_step_tokens);
-  for (uint32_t used = 0; used <= m->side.block_tokens; used++) {
+  uint32_t free = lls_pol_slabs_available(&m->side.slabs[LLS_TIER_DEVICE]) / m->units;
+  wanted -= lls_pol_min(wanted, free);
+  for (uint32_t used = 1; used <= m->side.block_tokens; used++) {
     const struct block_set *set = set_of(m, LLS_LEFT_TO_RIGHT, used);
-    if (used == 0) {
-      wanted -= lls_pol_min(wanted, set->n);
-      continue;
-    }
     uint32_t block = set->n > 0 ? bidi_set_next(set, m->n_blocks, 0) : LLS_POL_NIL;
     for (; block != LLS_POL_NIL; block = bidi_set_next(set, m->n_blocks, block + 1)) {
       if (wanted == 0 || blocks == 0)
@@ -74,7 +72,7 @@ void bidi_checkpoint_ahead(struct bidirectional *m)
 /* Copies all of a sequence, so that each token has a copy when the step ends. */
 static int copy_all(struct bidirectional *m, struct sequence *s)
 {
-  if (s->slots == 0 || in_step(s))
+  if (s->slots == 0 || in_step(m, s))
     return -EINVAL;
   for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next) {
     bidi_copy_ahead(m, at);
@@ -84,17 +82,30 @@ static int copy_all(struct bidirectional *m, struct sequence *s)
   return 0;
 }
 
-int bidi_start_moving(struct bidirectional *m, struct sequence *s, enum moving where)
+static void pin_parts(struct bidirectional *m, const struct sequence *s, bool pin)
+{
+  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next)
+    (pin ? lls_pol_slabs_pin : lls_pol_slabs_unpin)(pool, unit_of_part(m, at));
+}
+
+int bidi_start_moving(struct bidirectional *m, struct sequence *s,
+                      const struct lls_request *r, enum moving where)
 {
   uint32_t mark = m->side.journal.n;
   if (s->moving != NOT_MOVING)
     return -EBUSY;
-  if (where == TO_DEVICE && missing_of(s) == 0)
+  if (where == TO_DEVICE && missing_of(m, s) == 0)
     return -EINVAL;
+  if (!lls_pol_journal_has_room(&m->side.journal, 32 + (uint64_t)s->parts))
+    return -ENOSPC;
   if (where == TO_HOST)
     bidi_hold_copies(m, s, true);
+  pin_parts(m, s, true);
   set(m, &s->moving, (uint32_t)where);
-  int rc = where == TO_HOST ? copy_all(m, s) : bidi_bring_back(m, s);
+  int rc = where == TO_HOST ? copy_all(m, s) : bidi_bring_back(m, s, r);
+  if (rc == 0 && where == TO_HOST) /* of the other groups, before the step */
+    rc = lls_pol_side_swap_out(&m->side, side_of(m, s));
   if (rc < 0)
     lls_pol_journal_rollback(&m->side.journal, mark);
   return rc;
@@ -104,6 +115,8 @@ void bidi_stop_moving(struct bidirectional *m, struct sequence *s)
 {
   if (s->moving == TO_HOST)
     bidi_hold_copies(m, s, false);
+  if (s->moving != NOT_MOVING)
+    pin_parts(m, s, false);
   s->moving = NOT_MOVING;
 }
 
