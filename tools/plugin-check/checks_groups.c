@@ -191,7 +191,8 @@ static void try_to_run(struct groups_rig *r, struct groups_request *q)
     return;
   }
   q->reserved = dice(&r->dice, 1, left < GROUPS_STEP ? left : GROUPS_STEP);
-  int rc = c->reserve(r->self, &q->view, q->reserved, LLS_FORM_NONE, 0);
+  uint32_t flags = q->view.request_class == LLS_CLASS_REALTIME ? LLS_MAY_DISPLACE : 0;
+  int rc = c->reserve(r->self, &q->view, q->reserved, LLS_FORM_NONE, flags);
   q->in_step = rc == LLS_RESERVE_OK && dice(&r->dice, 0, 5) > 0;
   if (rc < 0 || rc >= LLS_RESERVE_NEVER || (rc == LLS_RESERVE_LATER && is_alone(r, q)))
     found(r->findings, "%s: reserve of %u tokens after %u returns %d%s", r->set->name,

@@ -205,6 +205,7 @@ void groups_submit(struct groups_rig *r, struct groups_request *q)
       .id = ++r->ids,
       .state = LLS_WAITING,
       .slot = (uint32_t)(q - r->requests),
+      .request_class = (uint32_t)(r->ids % (LLS_CLASS_BEST_EFFORT + 1)),
       .prompt_tokens = prompt,
       .max_new_tokens = GROUPS_CONTEXT - prompt,
       .arrival_ns = r->now_ns,

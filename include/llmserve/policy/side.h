@@ -45,8 +45,8 @@ struct lls_pol_side {
   bool converts;
   /* set before create: more sequences, after the requests' own, for the manager */
   uint32_t more_slots;
-  /* set before create: the manager itself keeps the blocks of so many groups, the first
-   * ones, of which the lists here are empty (`partial`) */
+  /* set before create: the manager itself keeps the blocks of that number of groups, the
+   * first ones, of which the lists here are empty (`partial`) */
   uint32_t own_groups;
   /* set before create: room for what the manager itself changes and copies in a step */
   uint32_t more_changes, more_copies;

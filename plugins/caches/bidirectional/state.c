@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state handed over to another generation: the side's (policy/side.h), which has the
- * blocks, and behind it the arrays that say who has which slots; sets and tables follow
+ * blocks, then the arrays that say who has which slots; sets and tables follow
  * from them.
  *
  * Another manager can take those sequences that lie as in every manager: all on the
