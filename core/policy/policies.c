@@ -68,7 +68,8 @@ static int check_groups(const struct lls_instance *in,
     return 0;
   return lls_fail(err, -ENOTSUP,
                   "cache manager %s keeps fewer groups of layers (%u) than the %u that "
-                  "llmserve began with, which paged and tiered keep: start it with %s",
+                  "llmserve began with, which paged, tiered and bidirectional "
+                  "keep: start it with %s",
                   module->descriptor->id, lls_cache_groups(&module->cache),
                   in->caps.n_groups, module->descriptor->id);
 }

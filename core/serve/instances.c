@@ -92,7 +92,7 @@ static void log_groups(struct server *s)
     lls_log(&s->log, LLS_LOG_INFO, "engine",
             "%u of %u layers have a window and the others attend to all tokens: cache %s "
             "frees no block before its sequence ends, since it keeps all layers "
-            "together; paged and tiered free those of the windows",
+            "together; paged, tiered and bidirectional free those of the windows",
             n, s->model.layers, cache->descriptor->id);
 }
 

@@ -41,7 +41,7 @@ sub ids { return $_[0]{choices}[0]{token_ids} }
 # ---- all layers as one group -----------------------------------------------------------
 
 my $one = LlmServer->serve(settings('64MiB', 'contiguous'));
-like $one->log, qr/4 of 5 layers have a window .* cache contiguous frees no block .* paged and tiered free those/, 'contiguous keeps all layers as one group';
+like $one->log, qr/4 of 5 layers have a window .* cache contiguous frees no block .* paged, tiered and bidirectional free those/, 'contiguous keeps all layers as one group';
 my $whole   = ask($one, 'Once upon a time', 400);
 my $ids     = ids($whole);
 my $prompt  = $whole->{choices}[0]{prompt_token_ids};
