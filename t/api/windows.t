@@ -51,7 +51,7 @@ is scalar @$ids, 400, 'an answer of 400 tokens';
 
 # ---- groups ---------------------------------------------------------------------------
 
-for my $cache ('paged', 'tiered') {
+for my $cache ('paged', 'tiered', 'bidirectional') {
     my $server = LlmServer->serve(settings('192KiB', $cache));
     my ($all) = $server->log =~ m{cache: \S+ KiB a token in 1 layers, \S+ KiB a token in 4 layers that keep 32 tokens; \S+ MiB a sequence of 512 tokens, (\S+) MiB if every layer kept all};
     cmp_ok $all, '>', 192 / 1024, "$cache: a sequence of all tokens in all layers has more memory than the pool";
@@ -81,7 +81,7 @@ sub together {
     return [map { ids($_) } $server->at_once(map { { prompt => $_, max_tokens => 120, @asked } } qw(Tom Lily Ben Mia))];
 }
 
-for my $cache ('paged', 'tiered') {
+for my $cache ('paged', 'tiered', 'bidirectional') {
     my $server = LlmServer->serve(settings('192KiB', $cache, '', "scheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nquantum = 1ms\n"));
     is_deeply together($server), \@stories, "$cache: the same answers while sequences are swapped";
     my $copied = $server->metric('llmserve_copied_bytes_total');
