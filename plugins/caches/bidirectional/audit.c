@@ -12,12 +12,6 @@
 
 /* ---- parts ------------------------------------------------------------------------- */
 
-/* Has the part no owner, while the other one has? */
-static bool is_free(const struct bidirectional *m, uint32_t part)
-{
-  return m->parts[part].owner == LLS_POL_NIL && m->parts[part ^ 1].count > 0;
-}
-
 static void audit_part(struct lls_pol_report *a, uint32_t part)
 {
   const struct bidirectional *m = a->m;
@@ -25,7 +19,7 @@ static void audit_part(struct lls_pol_report *a, uint32_t part)
   const struct block_set *free = set_of(m, part % 2, m->parts[part ^ 1].count);
   lls_pol_report_check(a, (p->owner == LLS_POL_NIL) == (p->count == 0),
                        "slots without an owner, or none", part);
-  lls_pol_report_check(a, bidi_set_has(free, part / 2) == is_free(m, part),
+  lls_pol_report_check(a, bidi_set_has(free, part / 2) == (p->owner == LLS_POL_NIL),
                        "not in the set where it belongs", part);
   lls_pol_report_check(a, p->owner == LLS_POL_NIL || m->marks[part] == 1,
                        "a part lost by its owner", part);
@@ -38,7 +32,7 @@ static void audit_blocks(struct lls_pol_report *a)
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++) {
     audit_part(a, part);
     used[part % 2] += m->parts[part].count;
-    unowned += is_free(m, part);
+    unowned += m->parts[part].owner == LLS_POL_NIL;
   }
   for (uint32_t i = 0; i < 2 * (m->side.block_tokens + 1); i++) {
     in_sets += m->sets[i].n;

@@ -27,7 +27,8 @@
  *      then it is in a step, and its tokens are not displaced. Nor are those of a
  * sequence being moved, which takes no longer than the step in which it began.
  *   5. sets[end][n] has the blocks whose part at `end` has no owner and whose other part
- *      has n > 0 slots: a sequence may begin a part there, with S - n free slots.
+ *      has n slots: a sequence may begin a part there, with S - n free slots. The
+ *      slabs know which blocks with n = 0 have another group's contents.
  *   6. Every word that a transaction changes goes through set(), which writes down the
  * old value: rolling back is exact by construction.
  */

@@ -75,7 +75,7 @@ void bidi_empty_sets(struct bidirectional *m)
 void bidi_fill_sets(struct bidirectional *m)
 {
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
-    if (m->parts[part].owner == LLS_POL_NIL && m->parts[part ^ 1].count > 0)
+    if (m->parts[part].owner == LLS_POL_NIL)
       insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
 }
 
@@ -142,8 +142,7 @@ uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
   LLS_POL_CHECK(m->parts[part].owner == LLS_POL_NIL && m->parts[part].count == 0);
   LLS_POL_CHECK(count > 0 && count + m->parts[other].count <= m->side.block_tokens);
   pin_block(m, s, part);
-  if (m->parts[other].count > 0)
-    take_out(m, set_of(m, s->end, m->parts[other].count), block);
+  take_out(m, set_of(m, s->end, m->parts[other].count), block);
   set(m, &m->parts[part].owner, (uint32_t)(s - m->sequences));
   set(m, &m->parts[part].first, first);
   if (after != s->last)
@@ -163,8 +162,7 @@ static void close_part(struct bidirectional *m, uint32_t part)
   add(m, &s->parts, UINT32_MAX);
   count_sharing(m, s, part ^ 1, UINT32_MAX);
   set(m, &m->parts[part].owner, LLS_POL_NIL);
-  if (m->parts[part ^ 1].count > 0)
-    insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
+  insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
   let_go_block(m, s, part);
 }
 
@@ -175,11 +173,10 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
   uint32_t before = p->count, other = part ^ 1;
   LLS_POL_CHECK(s != NULL && count + m->parts[other].count <= m->side.block_tokens);
   LLS_POL_CHECK(before <= s->slots && before <= m->used[part % 2]);
-  bool alone = m->parts[other].owner == LLS_POL_NIL && before != count;
-  if (alone && before > 0)
+  if (m->parts[other].owner == LLS_POL_NIL && before != count) {
     take_out(m, set_of(m, other % 2, before), part / 2);
-  if (alone && count > 0)
     insert(m, set_of(m, other % 2, count), part / 2);
+  }
   s->listed = part == s->last ? lls_pol_min(s->listed, s->parts - 1) : 0;
   set(m, &p->count, count);
   add(m, &s->slots, count - before);
@@ -211,11 +208,13 @@ static void move_part(struct bidirectional *m, uint32_t from, uint32_t to)
 static void move_block(struct bidirectional *m, uint32_t from, uint32_t to)
 {
   for (uint32_t end = 0; end < 2; end++) {
-    uint32_t other = 2 * from + (end ^ 1), count = m->parts[other].count;
-    if (m->parts[other ^ 1].owner != LLS_POL_NIL || count == 0)
-      continue;
-    take_out(m, set_of(m, end, count), from);
-    insert(m, set_of(m, end, count), to);
+    uint32_t count = m->parts[2 * from + (end ^ 1)].count;
+    take_out(m, set_of(m, end, 0), to);
+    if (m->parts[2 * from + end].owner == LLS_POL_NIL) {
+      take_out(m, set_of(m, end, count), from);
+      insert(m, set_of(m, end, count), to);
+    }
+    insert(m, set_of(m, end, 0), from);
   }
   move_part(m, 2 * from, 2 * to);
   move_part(m, 2 * from + 1, 2 * to + 1);

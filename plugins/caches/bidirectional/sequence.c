@@ -46,12 +46,20 @@ static uint32_t find_displaceable(const struct request *q)
   return block;
 }
 
-/* Takes a block without owners, if there is one. */
+/* Takes a block without owners, if there is one: the lowest where no other group has
+ * blocks, else one that the slabs choose. */
 static uint32_t take_block(const struct request *q)
 {
-  struct lls_pol_slabs *pool = &q->m->side.slabs[LLS_TIER_DEVICE];
-  uint32_t kind = q->m->side.kinds[LLS_TIER_DEVICE][0];
+  struct bidirectional *m = q->m;
+  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
+  uint32_t kind = m->side.kinds[LLS_TIER_DEVICE][0];
   uint32_t blocks[LLS_POL_MAX_CLASSES] = {0};
+  if (m->side.n_groups == 1) {
+    uint32_t block = bidi_set_next(set_of(m, q->s->end, 0), m->n_blocks, 0);
+    if (block != LLS_POL_NIL)
+      lls_pol_slabs_take_slab(pool, block);
+    return block;
+  }
   blocks[kind] = 1;
   uint32_t unit =
       lls_pol_slabs_fits(pool, blocks) ? lls_pol_slabs_take(pool, kind) : LLS_POL_NIL;
