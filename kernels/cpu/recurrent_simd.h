@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The recurrent kernels with vectors, included by recurrent_avx2.c and
+ * recurrent_avx512.c. A lane is a column of the state, so every sum runs down the rows in
+ * their order, in one lane: neither the number of vectors in a block nor the number of
+ * tokens in a pass changes a bit.
+ */
+#ifndef LLS_CPU_RECURRENT_SIMD_H
+#define LLS_CPU_RECURRENT_SIMD_H
+
+#include <math.h>
+
+#include "kernels/cpu/recurrent.h"
+#include "kernels/cpu/simd.h"
+
+/* Tokens whose k, q and gates are made ready together: 2 x 8 KiB at 128 dims. */
+#define TILE 16
+/* Columns that wait between two tiles. */
+#define COLUMNS 256
+
+_Static_assert(TILE % LANES == 0, "gates of a tile are whole vectors");
+
+INLINE vf logistic(vf x)
+{
+  return vdiv(vset(1.0f), vadd(vset(1.0f), vexp(vsub(vzero(), x))));
+}
+
+/* ln(1 + e^x) = max(x, 0) + ln(1 + u), u = e^-|x| in 0..1. With z = u / (2 + u), at most
+ * 1/3, ln(1 + u) = 2 (z + z^3 / 3 + z^5 / 5 + ...); the first term left out is below 2e-8
+ * of the sum. */
+INLINE vf softplus(vf x)
+{
+  vf u = vexp(vsub(vzero(), vabs(x)));
+  vf z = vdiv(u, vadd(u, vset(2.0f)));
+  vf square = vmul(z, z), p = vset(1.0f / 13);
+  p = vfma(p, square, vset(1.0f / 11));
+  p = vfma(p, square, vset(1.0f / 9));
+  p = vfma(p, square, vset(1.0f / 7));
+  p = vfma(p, square, vset(1.0f / 5));
+  p = vfma(p, square, vset(1.0f / 3));
+  p = vfma(p, square, vset(1.0f));
+  return vfma(vadd(z, z), p, vmax(x, vzero()));
+}
+
+/* Vector j of a block, which is full or one vector with n columns. */
+INLINE vf column_get(const float *p, size_t j, size_t n)
+{
+  return n >= LANES ? vload(p + j * LANES) : vload_part(p, n);
+}
+INLINE void column_put(float *p, size_t j, size_t n, vf v)
+{
+  if (n >= LANES)
+    vstore(p + j * LANES, v);
+  else
+    vstore_part(p, n, v);
+}
+
+/* Values of one head in the tile's rows, from row `first` on; 0 behind n. */
+INLINE void gather_gates(const struct lls_row_input *x, size_t first, size_t n,
+                         size_t head, float *y)
+{
+  for (size_t t = 0; t < TILE; t++)
+    y[t] = t < n ? x->at[(first + t) * x->stride + head] : 0;
+}
+
+/* Where columns of a head's state are read by the first pass, and written. */
+struct state {
+  const float *from;
+  float *to;
+  size_t rows, stride;
+};
+
+static struct state head_state(const struct lls_recurrent_span *s, size_t head,
+                               size_t rows, size_t columns, size_t begin, size_t end)
+{
+  size_t at = head * rows * columns;
+  if (s->from == NULL)
+    for (size_t i = 0; i < rows; i++)
+      memset(s->to + at + i * columns + begin, 0, (end - begin) * sizeof(float));
+  return (struct state){(s->from == NULL ? s->to : s->from) + at, s->to + at, rows,
+                        columns};
+}
+
+/* ---- the short convolution ------------------------------------------------------- */
+
+/* The kernel's inputs of one vector of channels, oldest first, in registers. */
+INLINE vf conv_row(const struct lls_short_conv *c, const size_t width, const vf *weight,
+                   vf *window, vf bias, size_t row, size_t channel, size_t n)
+{
+  vf u = vget(c->x.at + row * c->x.stride + channel, n);
+  if (c->before.at != NULL)
+    u = vmul(u, vget(c->before.at + row * c->before.stride + channel, n));
+  UNROLL
+  for (size_t j = 0; j + 1 < width; j++)
+    bias = vfma(weight[j], window[j], bias);
+  UNROLL
+  for (size_t j = 0; j + 2 < width; j++)
+    window[j] = window[j + 1];
+  window[width - 2] = u;
+  vf y = vfma(weight[width - 1], u, bias);
+  if (c->silu)
+    y = vmul(y, logistic(y));
+  if (c->after.at != NULL)
+    y = vmul(y, vget(c->after.at + row * c->after.stride + channel, n));
+  return y;
+}
+
+INLINE void conv_vector(const struct lls_short_conv *c,
+                        const struct lls_recurrent_span *s, const size_t width,
+                        size_t channel, size_t n)
+{
+  vf weight[LLS_CONV_WIDTH], window[LLS_CONV_WIDTH];
+  vf bias = c->bias == NULL ? vzero() : vget(c->bias + channel, n);
+  UNROLL
+  for (size_t j = 0; j < width; j++)
+    weight[j] = vget(c->weight + j * c->channels + channel, n);
+  UNROLL
+  for (size_t j = 0; j + 1 < width; j++)
+    window[j] = s->from == NULL ? vzero() : vget(s->from + j * c->channels + channel, n);
+  for (size_t row = s->first_row; row < (size_t)s->first_row + s->n_rows; row++)
+    vput(c->y.at + row * c->y.stride + channel, n,
+         conv_row(c, width, weight, window, bias, row, channel, n));
+  UNROLL
+  for (size_t j = 0; j + 1 < width; j++)
+    vput(s->to + j * c->channels + channel, n, window[j]);
+}
+
+INLINE void conv_width(const struct lls_short_conv *c, const struct lls_recurrent_span *s,
+                       const size_t width, size_t begin, size_t end)
+{
+  for (size_t channel = begin; channel < end; channel += LANES)
+    conv_vector(c, s, width, channel, end - channel);
+}
+
+/* Bytes 8 a row and channel (16 with both factors), operations 2 width, and about 20 for
+ * SiLU. */
+static void conv(const struct lls_short_conv *c, const struct lls_recurrent_span *s,
+                 size_t begin, size_t end)
+{
+  switch (c->width) { /* a separate loop for each width */
+  case 2:
+    conv_width(c, s, 2, begin, end);
+    break;
+  case 3:
+    conv_width(c, s, 3, begin, end);
+    break;
+  case 4:
+    conv_width(c, s, 4, begin, end);
+    break;
+  case 5:
+    conv_width(c, s, 5, begin, end);
+    break;
+  case 6:
+    conv_width(c, s, 6, begin, end);
+    break;
+  case 7:
+    conv_width(c, s, 7, begin, end);
+    break;
+  case 8:
+    conv_width(c, s, 8, begin, end);
+    break;
+  }
+}
+
+/* ---- the gated delta rule -------------------------------------------------------- */
+
+struct delta_tile {
+  float k[TILE * LLS_RECURRENT_DIM], q[TILE * LLS_RECURRENT_DIM]; /* (n, key_dim) */
+  float decay[TILE], beta[TILE];
+  float known[COLUMNS]; /* k^T S of the next token */
+  size_t first, n;      /* rows */
+};
+
+/* y = x / sqrt(|x|^2 + epsilon) scale */
+static void to_length(const float *x, size_t n, float epsilon, float scale, float *y)
+{
+  vf sum = vzero();
+  for (size_t i = 0; i < n; i += LANES) {
+    vf a = vget(x + i, n - i);
+    sum = vfma(a, a, sum);
+  }
+  vf factor = vset(scale / sqrtf(vsum(sum) + epsilon));
+  for (size_t i = 0; i < n; i += LANES)
+    vput(y + i, n - i, vmul(vget(x + i, n - i), factor));
+}
+
+static void read_delta_tile(const struct lls_gated_delta *d, uint32_t head,
+                            struct delta_tile *tile)
+{
+  const size_t key = (size_t)lls_delta_key_head(d, head) * d->key_dim;
+  for (size_t t = 0; t < tile->n; t++) {
+    size_t row = tile->first + t;
+    to_length(d->k.at + row * d->k.stride + key, d->key_dim, d->epsilon, 1,
+              tile->k + t * d->key_dim);
+    to_length(d->q.at + row * d->q.stride + key, d->key_dim, d->epsilon, d->scale,
+              tile->q + t * d->key_dim);
+  }
+  gather_gates(&d->a, tile->first, tile->n, head, tile->decay);
+  gather_gates(&d->b, tile->first, tile->n, head, tile->beta);
+  for (size_t t = 0; t < TILE; t += LANES) {
+    vf dt = softplus(vadd(vload(tile->decay + t), vset(d->dt_bias[head])));
+    vstore(tile->decay + t, vexp(vmul(dt, vset(d->rate[head]))));
+    vstore(tile->beta + t, logistic(vload(tile->beta + t)));
+  }
+}
+
+/* known = k^T S for n columns, in `vectors` vectors. */
+INLINE void delta_known(const struct state *s, const float *k, const size_t vectors,
+                        size_t n, float *known)
+{
+  vf sum[8];
+  UNROLL
+  for (size_t j = 0; j < vectors; j++)
+    sum[j] = vzero();
+  const float *row = s->from;
+  for (size_t i = 0; i < s->rows; i++, row += s->stride) {
+    vf weight = vset(k[i]);
+    UNROLL
+    for (size_t j = 0; j < vectors; j++)
+      sum[j] = vfma(weight, column_get(row, j, n), sum[j]);
+  }
+  UNROLL
+  for (size_t j = 0; j < vectors; j++)
+    column_put(known, j, n, sum[j]);
+}
+
+/* S = decay S + k change, out = q^T S, known = next^T S, for n columns in `vectors`
+ * vectors. next: the next token's k, or NULL. */
+INLINE void delta_update(const struct state *s, const float *k, const float *q,
+                         const float *next, vf decay, const vf *change,
+                         const size_t vectors, size_t n, float *out, float *known)
+{
+  vf sum[4], ahead[4];
+  UNROLL
+  for (size_t j = 0; j < vectors; j++)
+    sum[j] = ahead[j] = vzero();
+  const float *from = s->from;
+  float *to = s->to;
+  for (size_t i = 0; i < s->rows; i++, from += s->stride, to += s->stride) {
+    vf weight = vset(k[i]), query = vset(q[i]), coming = vset(next[i]);
+    UNROLL
+    for (size_t j = 0; j < vectors; j++) {
+      vf x = vfma(weight, change[j], vmul(decay, column_get(from, j, n)));
+      column_put(to, j, n, x);
+      sum[j] = vfma(query, x, sum[j]);
+      ahead[j] = vfma(coming, x, ahead[j]);
+    }
+  }
+  UNROLL
+  for (size_t j = 0; j < vectors; j++) {
+    column_put(out, j, n, sum[j]);
+    column_put(known, j, n, ahead[j]);
+  }
+}
+
+/* The tile's tokens for n columns from `column` on, whose `known` is that of the first
+ * token. */
+INLINE void delta_block(const struct lls_gated_delta *d, const struct delta_tile *tile,
+                        struct state s, size_t column, const size_t vectors, size_t n,
+                        float *known)
+{
+  for (size_t t = 0; t < tile->n; t++) {
+    const float *v = d->v.at + (tile->first + t) * d->v.stride + column;
+    float *out = d->out.at + (tile->first + t) * d->out.stride + column;
+    const float *k = tile->k + t * s.rows, *q = tile->q + t * s.rows;
+    vf decay = vset(tile->decay[t]), beta = vset(tile->beta[t]), change[4];
+    UNROLL
+    for (size_t j = 0; j < vectors; j++)
+      change[j] = vmul(beta, vfnma(decay, column_get(known, j, n), column_get(v, j, n)));
+    delta_update(&s, k, q, t + 1 < tile->n ? k + s.rows : k, decay, change, vectors, n,
+                 out, known);
+    s.from = s.to;
+  }
+}
+
+/* Vectors whose sums a pass keeps in registers. */
+#define UPDATE_VECTORS (LANES == 16 ? 4 : 2)
+
+/* All tokens of a tile for columns [0, n) of the state given. */
+static void delta_columns(const struct lls_gated_delta *d, struct delta_tile *tile,
+                          struct state s, size_t column, size_t n)
+{
+  size_t i = 0;
+  struct state at = s;
+  for (; i + 8 * LANES <= n; i += 8 * LANES, at.from += 8 * LANES)
+    delta_known(&at, tile->k, 8, LANES, tile->known + i);
+  for (; i < n; i += LANES, at.from += LANES)
+    delta_known(&at, tile->k, 1, n - i, tile->known + i);
+  const size_t step = UPDATE_VECTORS * LANES;
+  for (i = 0; i + step <= n; i += step, s.from += step, s.to += step)
+    delta_block(d, tile, s, column + i, UPDATE_VECTORS, LANES, tile->known + i);
+  for (; i < n; i += LANES, s.from += LANES, s.to += LANES)
+    delta_block(d, tile, s, column + i, 1, n - i, tile->known + i);
+}
+
+/* Bytes: the state once read and once written a span, and its columns in L1 or L2 for
+ * each token; operations 8 a token and element of the state, of which the decay is 1. */
+static void delta(const struct lls_gated_delta *d, const struct lls_recurrent_span *span,
+                  uint32_t head, size_t begin, size_t end)
+{
+  const size_t columns = d->value_dim, last = (size_t)span->first_row + span->n_rows;
+  struct state s = head_state(span, head, d->key_dim, columns, begin, end);
+  struct delta_tile tile = {.first = span->first_row};
+  for (; tile.first < last; tile.first += tile.n) {
+    tile.n = last - tile.first < TILE ? last - tile.first : TILE;
+    read_delta_tile(d, head, &tile);
+    for (size_t i = begin, n; i < end; i += n) {
+      n = end - i < COLUMNS ? end - i : COLUMNS;
+      struct state part = {s.from + i, s.to + i, s.rows, s.stride};
+      delta_columns(d, &tile, part, head * columns + i, n);
+    }
+    s.from = s.to;
+  }
+}
+
+/* ---- the state space ------------------------------------------------------------- */
+
+struct space_tile {
+  float dt[TILE], decay[TILE];
+  const float *b, *c;        /* of the first row */
+  size_t b_stride, c_stride; /* from row to row */
+  size_t first, n;
+  float skip;
+};
+
+static void read_space_tile(const struct lls_state_space *p, uint32_t head,
+                            struct space_tile *tile)
+{
+  const size_t group = (size_t)(head / (p->heads / p->groups)) * p->state_dim;
+  tile->b = p->b.at + tile->first * p->b.stride + group;
+  tile->c = p->c.at + tile->first * p->c.stride + group;
+  gather_gates(&p->dt, tile->first, tile->n, head, tile->dt);
+  for (size_t t = 0; t < TILE; t += LANES) {
+    vf dt = softplus(vadd(vload(tile->dt + t), vset(p->dt_bias[head])));
+    dt = vmin(vmax(dt, vset(p->dt_min)), vset(p->dt_max));
+    vstore(tile->dt + t, dt);
+    vstore(tile->decay + t, vexp(vmul(dt, vset(p->rate[head]))));
+  }
+}
+
+/* Tokens [t, t + tokens) of the tile for n columns, in `vectors` vectors: an element of
+ * the state is read and written once for all of these tokens. */
+INLINE void space_pass(const struct lls_state_space *p, const struct space_tile *tile,
+                       struct state s, size_t t, const size_t tokens, size_t column,
+                       const size_t vectors, size_t n)
+{
+  vf sum[4][4], input[4][4], decay[4];
+  const float *x = p->x.at + (tile->first + t) * p->x.stride + column;
+  float *out = p->out.at + (tile->first + t) * p->out.stride + column;
+  const float *b = tile->b + t * tile->b_stride, *c = tile->c + t * tile->c_stride;
+  UNROLL
+  for (size_t m = 0; m < tokens; m++) {
+    decay[m] = vset(tile->decay[t + m]);
+    UNROLL
+    for (size_t j = 0; j < vectors; j++) {
+      sum[m][j] = vzero();
+      input[m][j] = vmul(vset(tile->dt[t + m]), column_get(x + m * p->x.stride, j, n));
+    }
+  }
+  for (size_t i = 0; i < s.rows; i++, s.from += s.stride, s.to += s.stride) {
+    UNROLL
+    for (size_t j = 0; j < vectors; j++) {
+      vf value = column_get(s.from, j, n);
+      UNROLL
+      for (size_t m = 0; m < tokens; m++) {
+        value = vfma(vset(b[m * tile->b_stride + i]), input[m][j], vmul(decay[m], value));
+        sum[m][j] = vfma(vset(c[m * tile->c_stride + i]), value, sum[m][j]);
+      }
+      column_put(s.to, j, n, value);
+    }
+  }
+  UNROLL
+  for (size_t m = 0; m < tokens; m++) {
+    UNROLL
+    for (size_t j = 0; j < vectors; j++)
+      column_put(
+          out + m * p->out.stride, j, n,
+          vfma(vset(tile->skip), column_get(x + m * p->x.stride, j, n), sum[m][j]));
+  }
+}
+
+INLINE void space_block(const struct lls_state_space *p, const struct space_tile *tile,
+                        struct state s, size_t column, const size_t vectors, size_t n)
+{
+  size_t t = 0;
+  for (; t + 4 <= tile->n; t += 4, s.from = s.to)
+    space_pass(p, tile, s, t, 4, column, vectors, n);
+  for (; t < tile->n; t++, s.from = s.to)
+    space_pass(p, tile, s, t, 1, column, vectors, n);
+}
+
+/* Vectors of a block: for 4 tokens sums and inputs take 8 registers a vector. */
+#define SPACE_VECTORS (LANES == 16 ? 2 : 1)
+
+/* Bytes: the state once read and once written a span, and its columns in L1 or L2 every 4
+ * tokens; operations 5 a token and element of the state, of which the decay is 1. */
+static void space(const struct lls_state_space *p, const struct lls_recurrent_span *span,
+                  uint32_t head, size_t begin, size_t end)
+{
+  const size_t columns = p->head_dim, last = (size_t)span->first_row + span->n_rows;
+  const size_t step = SPACE_VECTORS * LANES, base = head * columns;
+  struct state s = head_state(span, head, p->state_dim, columns, begin, end);
+  struct space_tile tile = {.first = span->first_row,
+                            .b_stride = p->b.stride,
+                            .c_stride = p->c.stride,
+                            .skip = p->d == NULL ? 0 : p->d[head]};
+  for (; tile.first < last; tile.first += tile.n) {
+    tile.n = last - tile.first < TILE ? last - tile.first : TILE;
+    read_space_tile(p, head, &tile);
+    size_t i = begin;
+    for (; i + step <= end; i += step)
+      space_block(p, &tile, (struct state){s.from + i, s.to + i, s.rows, s.stride},
+                  base + i, SPACE_VECTORS, LANES);
+    for (; i < end; i += LANES)
+      space_block(p, &tile, (struct state){s.from + i, s.to + i, s.rows, s.stride},
+                  base + i, 1, end - i);
+    s.from = s.to;
+  }
+}
+
+/* ---- the gated norm -------------------------------------------------------------- */
+
+/* Bytes 16 n and 4 n of y, operations about 30 n. */
+static void norm_group(const struct lls_gated_norm *g, const float *x, const float *gate,
+                       const float *weight, float *y)
+{
+  const size_t n = g->columns;
+  vf squares = vzero();
+  for (size_t i = 0; i < n; i += LANES) {
+    vf a = vget(x + i, n - i), z = vget(gate + i, n - i), both;
+    z = vmul(z, logistic(z));
+    both = vmul(a, z);
+    squares = g->gate_first ? vfma(both, both, squares) : vfma(a, a, squares);
+    vput(y + i, n - i, both);
+  }
+  vf factor = vset(1 / sqrtf(vsum(squares) / (float)n + g->epsilon));
+  for (size_t i = 0; i < n; i += LANES)
+    vput(y + i, n - i, vmul(vmul(vget(y + i, n - i), factor), vget(weight + i, n - i)));
+}
+
+static void norm(const struct lls_gated_norm *g, uint32_t row)
+{
+  for (size_t i = 0; i < g->groups; i++)
+    norm_group(g, g->x.at + row * g->x.stride + i * g->columns,
+               g->gate.at + row * g->gate.stride + i * g->columns,
+               g->weight + i * g->weight_stride,
+               g->y.at + row * g->y.stride + i * g->columns);
+}
+
+static inline void fill(struct lls_cpu_recurrent_kernels *k)
+{
+  *k = (struct lls_cpu_recurrent_kernels){
+      .conv = conv, .delta = delta, .space = space, .norm = norm};
+}
+
+#endif
