@@ -146,7 +146,18 @@ struct lls_attention_shape {
    * score the head's slope times the distance of the token, a negative number; without
    * sinks and soft_cap */
   const float *slopes;
+  /* (heads, lls_relative_columns(reach)) device memory, NULL = none: what attention both
+   * ways adds to a scaled score by the token's distance, from -reach to reach */
+  const float *relative;
+  uint32_t reach;
 };
+
+/* Returns the numbers of a head in lls_attention_shape.relative: the first is of distance
+ * -reach, and behind the last are as many zeros as a kernel's tile reads past it. */
+static inline size_t lls_relative_columns(uint32_t reach)
+{
+  return 2 * (size_t)reach + 1 + 64;
+}
 
 /* xIELU (arXiv 2411.13010) with its parameters: for x > 0 positive x^2 + linear x, else
  * negative (e^min(x, least) - 1 - x) + linear x. */
@@ -432,8 +443,9 @@ struct lls_device_ops {
 
   /*
    * Encoders; optional, NULL = unsupported by this device. Every row attends to all
-   * rows of its sequence in this step, including later ones; no pool is read or
-   * written, and the sequences need no table. out is like attention's.
+   * rows of its sequence in this step, including later ones, or with a window to the
+   * rows less than `window` before and after it; no pool is read or written, and the
+   * sequences need no table. out is like attention's.
    */
   void (*attention_both_ways)(struct lls_device *, const struct lls_attention_shape *,
                               const void *qkv, void *out);

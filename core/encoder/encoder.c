@@ -136,7 +136,7 @@ void lls_encoder_destroy(struct lls_encoder *e)
 
 uint32_t lls_encoder_dims(const struct lls_encoder *e)
 {
-  return e->config.hidden;
+  return e->config.embed_dim;
 }
 
 uint64_t lls_encoder_fingerprint(const struct lls_encoder *e)
@@ -166,7 +166,7 @@ static int finish_pass(struct lls_encoder *e, struct lls_error *err)
   if (rc == 0)
     rc = lls_engine_wait(e->engine, &result, err);
   for (uint32_t i = 0; rc == 0 && i < e->n_texts; i++)
-    normalise(e->sequences[i].pooled, e->config.hidden);
+    normalise(e->sequences[i].pooled, e->config.embed_dim);
   end_pass(e);
   return rc;
 }
@@ -177,7 +177,7 @@ static void add_text(struct lls_encoder *e, int32_t *ids, uint32_t n_ids, uint32
                      float *vector)
 {
   ids[n - 1] = ids[n_ids - 1];
-  memset(vector, 0, e->config.hidden * sizeof *vector);
+  memset(vector, 0, e->config.embed_dim * sizeof *vector);
   e->ids[e->n_texts] = ids;
   e->sequences[e->n_texts++] = (struct lls_engine_sequence){
       .tokens = ids,
@@ -217,7 +217,7 @@ int lls_encoder_encode(struct lls_encoder *e, const struct lls_encoder_text *tex
     uint32_t rows = lls_least_u32(n_ids, e->max_tokens);
     if (e->n_rows + rows > e->max_rows)
       rc = finish_pass(e, err);
-    add_text(e, ids, n_ids, rows, vectors + i * e->config.hidden);
+    add_text(e, ids, n_ids, rows, vectors + i * e->config.embed_dim);
   }
   if (rc == 0)
     return finish_pass(e, err);

@@ -84,8 +84,20 @@ static void attend_both_ways(struct lls_forward *s, uint32_t layer)
 {
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
-  linear(s, w->qkv, branch_input(s, &w->attention_norm), LLS_STORE_SET, e->act.wide);
-  s->ops->attention_both_ways(s->device, &e->attention, e->act.wide, e->act.narrow);
+  const struct lls_layer_config *kind = &e->config.layer[layer];
+  const struct lls_rope_shape *rope = &e->ropes[kind->rope];
+  struct lls_attention_shape shape = e->attention;
+  void *qkv = e->act.wide;
+  shape.window = kind->window;
+  shape.relative = e->weights.relative;
+  shape.reach = shape.relative != NULL ? lls_longest_text(&e->config) - 1 : 0;
+  const void *h = kind->plain_input ? s->x : branch_input(s, &w->attention_norm);
+  linear(s, w->qkv, h, LLS_STORE_SET, qkv);
+  if (e->config.qk_norm != LLS_QK_NORM_NONE)
+    norm_qk(s, w, &shape, qkv);
+  if (rope->rotary_dims > 0)
+    s->ops->rope(s->device, &shape, rope, qkv);
+  s->ops->attention_both_ways(s->device, &shape, qkv, e->act.narrow);
   s->attended = e->act.narrow;
 }
 

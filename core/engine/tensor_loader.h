@@ -70,6 +70,8 @@ int lls_loader_qkv(struct lls_loader *, int layer, struct lls_weight **out);
 /* extras_loader.c: the slopes of this rank's heads; xIELU's parameters of a layer. */
 int lls_loader_slopes(struct lls_loader *);
 int lls_loader_xielu(struct lls_loader *, int layer, struct lls_xielu *out);
+/* encoder_loader.c: what an encoder has outside its layers. */
+int lls_loader_encoder_ends(struct lls_loader *);
 /* mixture_loader.c: the router and the experts of a layer. */
 int lls_loader_mixture(struct lls_loader *, int layer, struct lls_layer_weights *);
 int lls_loader_table(struct lls_loader *, const char *name, size_t rows, size_t columns,

@@ -59,23 +59,36 @@ static int load_one(struct lls_loader *l, int layer, const char *name,
 
 /* ---- the whole ------------------------------------------------------------------ */
 
+/* Finds the rows of gate and of up, in tensors of their own or in one. */
+static void find_gate_up(const struct lls_loader *l, struct lls_part out[2])
+{
+  const struct lls_tensor_names *n = l->names;
+  struct lls_range ffn = l->shard->ffn;
+  uint32_t width = l->config->ffn;
+  const char *both = n->stacked_up != NULL ? n->stacked_up : n->stacked_up_gate;
+  uint32_t gate_first = n->stacked_up != NULL ? 0 : width;
+  out[0] = (struct lls_part){n->gate, ffn};
+  out[1] = (struct lls_part){n->up, ffn};
+  if (both == NULL)
+    return;
+  out[0] = (struct lls_part){both, lls_range_after(ffn, gate_first, 2 * width)};
+  out[1] = (struct lls_part){both, lls_range_after(ffn, width - gate_first, 2 * width)};
+}
+
 static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
   struct lls_range ffn = l->shard->ffn, hidden = lls_range_all(c->hidden);
-  const char *both = l->names->stacked_up;
-  const struct lls_part gate_up[] = {
-      {both != NULL ? both : l->names->gate,
-       both != NULL ? lls_range_after(ffn, 0, 2 * c->ffn) : ffn},
-      {both != NULL ? both : l->names->up,
-       both != NULL ? lls_range_after(ffn, c->ffn, 2 * c->ffn) : ffn}};
+  struct lls_part gate_up[2];
+  find_gate_up(l, gate_up);
   int rc = c->gated ? lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->up)
                     : load_one(l, layer, l->names->up, ffn, hidden, c->mlp_bias, &w->up);
   if (rc == 0 && c->xielu)
     rc = lls_loader_xielu(l, layer, &w->xielu);
   if (rc < 0)
     return rc;
-  return load_one(l, layer, l->names->down, hidden, ffn, c->mlp_bias, &w->down);
+  return load_one(l, layer, l->names->down, hidden, ffn, c->mlp_bias || c->down_bias,
+                  &w->down);
 }
 
 /* Loads the norms of q and k. Norms over the whole width are cut like the heads they
@@ -95,7 +108,9 @@ static int load_qk_norms(struct lls_loader *l, int layer, struct lls_layer_weigh
 static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_tensor_names *names = l->names;
-  int rc = lls_loader_norm(l, layer, names->attention_norm, &w->attention_norm);
+  int rc = l->config->layer[layer].plain_input
+               ? 0
+               : lls_loader_norm(l, layer, names->attention_norm, &w->attention_norm);
   if (rc == 0)
     rc = lls_loader_norm(l, layer, names->mlp_norm, &w->mlp_norm);
   if (rc == 0 && l->config->norm_place == LLS_NORM_BOTH)
@@ -164,93 +179,6 @@ static int load_head(struct lls_loader *l)
   return lls_loader_pack(l, &v, c->head_bias ? &bias : NULL, 1, &l->w->head);
 }
 
-/* (types, positions, columns) of f32: each type's vector added to all positions'. */
-static float *add_types(const struct lls_tensor_view *types,
-                        const struct lls_tensor_view *positions)
-{
-  size_t columns = positions->columns, rows = types->rows * positions->rows;
-  float *sums = malloc(rows * columns * sizeof *sums);
-  float *type = malloc(columns * sizeof *type), *sum = sums;
-  for (size_t i = 0; sums != NULL && type != NULL && i < rows; i++, sum += columns) {
-    lls_tensor_read_row(types, i / positions->rows, type);
-    lls_tensor_read_row(positions, i % positions->rows, sum);
-    for (size_t c = 0; c < columns; c++)
-      sum[c] += type[c];
-  }
-  if (type == NULL) {
-    free(sums);
-    sums = NULL;
-  }
-  free(type);
-  return sums;
-}
-
-/* Makes one table of position plus type vectors, so that a step looks up their sum as
- * one row. */
-static int load_positions_and_types(struct lls_loader *l)
-{
-  const struct lls_model_config *c = l->config;
-  struct lls_tensor_view positions, types;
-  int rc =
-      lls_loader_view(l, LLS_NO_LAYER, l->names->positions, ".weight",
-                      (size_t)c->max_context + c->position_offset, c->hidden, &positions);
-  if (rc == 0)
-    rc = lls_loader_view(l, LLS_NO_LAYER, l->names->types, ".weight", c->token_types,
-                         c->hidden, &types);
-  if (rc < 0)
-    return rc;
-  if (c->position_offset > 0)
-    positions = lls_view_rows(&positions, c->position_offset, c->max_context);
-  l->w->positions_and_types = add_types(&types, &positions);
-  if (l->w->positions_and_types == NULL)
-    return lls_fail(l->err, -ENOMEM, "out of memory");
-  const struct lls_tensor_view sums = {.data = l->w->positions_and_types,
-                                       .dtype = LLS_F32,
-                                       .rows = types.rows * positions.rows,
-                                       .columns = c->hidden,
-                                       .row_stride = c->hidden};
-  return l->device->ops->table_create(l->device, &sums, &l->w->positions, l->err);
-}
-
-/* Loads a matrix and its bias by a full name. */
-static int load_named(struct lls_loader *l, const char *prefix, const char *name,
-                      size_t rows, size_t columns, struct lls_weight **out)
-{
-  char full[128];
-  struct lls_tensor_view weight, bias;
-  snprintf(full, sizeof full, "%s%s.weight", prefix, name);
-  int rc = lls_loader_view_named(l, full, rows, columns, &weight);
-  snprintf(full, sizeof full, "%s%s.bias", prefix, name);
-  if (rc == 0)
-    rc = lls_loader_view_named(l, full, 1, rows, &bias);
-  return rc < 0 ? rc : lls_loader_pack(l, &weight, &bias, 1, out);
-}
-
-/* Loads the classifier whole on each rank: it only computes a row or two. */
-static int load_classifier(struct lls_loader *l)
-{
-  const struct lls_model_config *c = l->config;
-  const struct lls_tensor_names *n = l->names;
-  bool inside = n->pooler != NULL;
-  int rc = load_named(l, inside ? l->prefix : "", inside ? n->pooler : n->pooler_in_head,
-                      c->hidden, c->hidden, &l->w->pooler);
-  return rc < 0 ? rc : load_named(l, "", n->head, c->labels, c->hidden, &l->w->head);
-}
-
-/* Loads the parts of an encoder outside its layers. */
-static int load_encoder_ends(struct lls_loader *l)
-{
-  const struct lls_model_config *c = l->config;
-  int rc =
-      lls_loader_table(l, l->names->embedding, c->vocab, c->hidden, &l->w->embedding);
-  if (rc == 0)
-    rc = load_positions_and_types(l);
-  if (rc == 0)
-    rc =
-        lls_loader_norm(l, LLS_NO_LAYER, l->names->embedding_norm, &l->w->embedding_norm);
-  return rc == 0 && c->labels > 0 ? load_classifier(l) : rc;
-}
-
 /* Loads the parts of a decoder outside its layers. */
 static int load_ends(struct lls_loader *l)
 {
@@ -317,7 +245,7 @@ static int load_all(struct lls_loader *l)
   }
   if (rc < 0)
     return rc;
-  return l->config->encoder ? load_encoder_ends(l) : load_ends(l);
+  return l->config->encoder ? lls_loader_encoder_ends(l) : load_ends(l);
 }
 
 int lls_weights_load(struct lls_weights *w, const struct lls_weights_source *source,
@@ -404,6 +332,8 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   free(w->layers);
   unload_norm(device, &w->final_norm);
   unload_norm(device, &w->embedding_norm);
+  if (w->relative != NULL)
+    device->ops->release(device, LLS_MEMORY_DEVICE, w->relative);
   if (w->slopes != NULL)
     device->ops->release(device, LLS_MEMORY_DEVICE, w->slopes);
   unload_matrix(device, w->project_in);

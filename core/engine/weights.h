@@ -38,6 +38,8 @@ struct lls_weights {
   void *positions; /* (max_context + offset, hidden) learned positions, or NULL */
   struct lls_weight *project_in;  /* (hidden, embed_dim) or NULL */
   struct lls_weight *project_out; /* (embed_dim, hidden) or NULL */
+  /* (this rank's heads, lls_relative_columns) of lls_attention_shape.relative, or NULL */
+  float *relative;
   /* (this rank's share of vocab, embed_dim); (labels, hidden) for an encoder that
    * classifies */
   struct lls_weight *head;

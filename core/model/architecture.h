@@ -26,7 +26,8 @@ struct lls_tensor_names {
   const char *stacked_qkv; /* instead of q, k, v: the rows of q, then of k, then of v */
   const char *output;
   const char *gate, *up, *down;
-  const char *stacked_up; /* instead of gate and up: the rows of gate, then of up */
+  const char *stacked_up;      /* instead of gate and up: the rows of gate, then of up */
+  const char *stacked_up_gate; /* instead of them: the rows of up, then of gate */
   const char *q_norm, *k_norm;
   const char *attention_output_norm, *mlp_output_norm; /* only with LLS_NORM_BOTH */
   /* Mixtures of experts: the router; tensors of expert E are experts + "E." +
@@ -45,6 +46,7 @@ struct lls_tensor_names {
   /* Encoders that classify: tanh(pooler x), then the head. `pooler` is prefixed;
    * pooler_in_head is not. */
   const char *pooler, *pooler_in_head;
+  const char *relative_bias; /* with relative_buckets: (buckets, heads) */
 };
 
 struct lls_architecture {
@@ -108,7 +110,12 @@ struct lls_architecture {
   ROW(lls_bert_classifier)                                                               \
   ROW(lls_roberta)                                                                       \
   ROW(lls_roberta_classifier)                                                            \
-  ROW(lls_gguf_classifier)
+  ROW(lls_gguf_classifier)                                                               \
+  ROW(lls_modernbert)                                                                    \
+  ROW(lls_nomic_bert)                                                                    \
+  ROW(lls_gte)                                                                           \
+  ROW(lls_mpnet)                                                                         \
+  ROW(lls_embedding_gemma)
 
 #define LLS_ARCHITECTURE_DECLARE(name) extern const struct lls_architecture name;
 LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
@@ -126,7 +133,12 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
   .attention_norm = "input_layernorm", .mlp_norm = "post_attention_layernorm"
 #define LLS_LLAMA_QKV                                                                    \
   .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj"
-#define LLS_LLAMA_MLP      .gate = "mlp.gate_proj", .up = "mlp.up_proj"
+#define LLS_LLAMA_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj"
+#define LLS_GEMMA_NORMS                                                                  \
+  .attention_norm = "input_layernorm",                                                   \
+  .attention_output_norm = "post_attention_layernorm",                                   \
+  .mlp_norm = "pre_feedforward_layernorm",                                               \
+  .mlp_output_norm = "post_feedforward_layernorm"
 #define LLS_LLAMA_QK_NORMS .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 /* Prefixes of the text part of models that also read images. */
 #define LLS_TEXT_PREFIXES                                                                \
@@ -134,6 +146,12 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
   .head_prefix = "language_model."
 
 /* Helpers for configure. */
+/* Marks keys as read that change nothing; the list ends with NULL. */
+void lls_config_pass_over(const struct lls_json *, const char *const *keys);
+/* Refuses a file in which one of the keys switches something on; the list ends with
+ * NULL. */
+int lls_config_all_off(const struct lls_json *, const char *const *keys,
+                       struct lls_error *);
 /* Reads the rotation of sliding layers, if it differs; its dims are those of rope. */
 int lls_config_local_rope(const struct lls_json *, const char *theta_key,
                           struct lls_model_config *, struct lls_error *err);
@@ -144,6 +162,11 @@ int lls_config_llama(const struct lls_json *, struct lls_model_config *,
  * qwen2.c. */
 int lls_config_qwen_window(const struct lls_json *, struct lls_model_config *,
                            struct lls_error *err);
+/* Read everything of RoBERTa, and of Gemma 3's text part. */
+int lls_config_roberta(const struct lls_json *, struct lls_model_config *,
+                       struct lls_error *);
+int lls_config_gemma3_text(const struct lls_json *, struct lls_model_config *,
+                           struct lls_error *);
 /* Reads the text part of a model that also reads images: configure is called with
  * "text_config", whose missing keys have the values of `defaults`, which is taken over;
  * or with the whole file if it has no such part. */

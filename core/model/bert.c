@@ -54,8 +54,8 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
 }
 
 /* Positions begin after the padding token's id. */
-static int configure_roberta(const struct lls_json *json, struct lls_model_config *out,
-                             struct lls_error *err)
+int lls_config_roberta(const struct lls_json *json, struct lls_model_config *out,
+                       struct lls_error *err)
 {
   int rc = configure(json, out, err);
   if (rc == 0)
@@ -122,7 +122,7 @@ static int configure_roberta_classifier(const struct lls_json *json,
                                         struct lls_model_config *out,
                                         struct lls_error *err)
 {
-  int rc = configure_roberta(json, out, err);
+  int rc = lls_config_roberta(json, out, err);
   return rc < 0 ? rc : read_labels(json, out, err);
 }
 
@@ -171,7 +171,7 @@ const struct lls_architecture lls_roberta = {
     .title = "RoBERTa",
     .names = roberta_names,
     .encoder = true,
-    .configure = configure_roberta,
+    .configure = lls_config_roberta,
     .tensors = {.prefixes = {"", "roberta."}, ENCODER_NAMES},
 };
 

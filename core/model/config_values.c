@@ -57,6 +57,24 @@ int lls_config_layer_norm(const struct lls_json *json, const char *key,
   return rc;
 }
 
+void lls_config_pass_over(const struct lls_json *json, const char *const *keys)
+{
+  for (size_t i = 0; keys[i] != NULL; i++)
+    lls_json_get(json, keys[i]);
+}
+
+int lls_config_all_off(const struct lls_json *json, const char *const *keys,
+                       struct lls_error *err)
+{
+  for (size_t i = 0; keys[i] != NULL; i++) {
+    const json_t *value = lls_json_get(json, keys[i]);
+    if (value != NULL && !lls_json_is_off(value))
+      return lls_fail(err, -ENOTSUP, "%s: \"%s\" is set; only false is supported",
+                      json->file, keys[i]);
+  }
+  return 0;
+}
+
 void lls_config_scale_branches(struct lls_model_config *out, double factor)
 {
   double scale = out->embedding_scale > 0 ? (double)out->embedding_scale : 1;

@@ -62,8 +62,8 @@ static int configure_gemma2(const struct lls_json *json, struct lls_model_config
   return rc;
 }
 
-static int configure_text(const struct lls_json *json, struct lls_model_config *out,
-                          struct lls_error *err)
+int lls_config_gemma3_text(const struct lls_json *json, struct lls_model_config *out,
+                           struct lls_error *err)
 {
   int rc = configure(json, 6, out, err);
   if (rc == 0)
@@ -88,24 +88,18 @@ static json_t *text_defaults(void)
 static int configure_gemma3(const struct lls_json *json, struct lls_model_config *out,
                             struct lls_error *err)
 {
-  return lls_config_text_part(json, text_defaults(), out, configure_text, err);
+  return lls_config_text_part(json, text_defaults(), out, lls_config_gemma3_text, err);
 }
 
 static const char *const names_2[] = {"Gemma2ForCausalLM", NULL};
 static const char *const names_3[] = {"Gemma3ForCausalLM",
                                       "Gemma3ForConditionalGeneration", NULL};
 
-#define GEMMA_NORMS                                                                      \
-  .attention_norm = "input_layernorm",                                                   \
-  .attention_output_norm = "post_attention_layernorm",                                   \
-  .mlp_norm = "pre_feedforward_layernorm",                                               \
-  .mlp_output_norm = "post_feedforward_layernorm"
-
 const struct lls_architecture lls_gemma2 = {
     .title = "Gemma 2",
     .names = names_2,
     .configure = configure_gemma2,
-    .tensors = {LLS_LLAMA_TENSORS, GEMMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP},
+    .tensors = {LLS_LLAMA_TENSORS, LLS_GEMMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP},
 };
 
 const struct lls_architecture lls_gemma3 = {
@@ -115,7 +109,7 @@ const struct lls_architecture lls_gemma3 = {
     .tensors =
         {
             LLS_LLAMA_NAMES,
-            GEMMA_NORMS,
+            LLS_GEMMA_NORMS,
             LLS_LLAMA_QKV,
             LLS_LLAMA_MLP,
             .prefixes = {"model.", "language_model.model.", "model.language_model."},

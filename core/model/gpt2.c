@@ -23,14 +23,9 @@ static int check_scores(const struct lls_json *json, struct lls_error *err)
   return rc;
 }
 
-/* Marks keys as read that concern a classifier, or repeat others. */
-static void pass_over(const struct lls_json *json)
-{
-  static const char *const keys[] = {"n_ctx", "summary_type", "summary_use_proj",
-                                     "summary_proj_to_labels"};
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-    lls_json_get(json, keys[i]);
-}
+/* Keys about a classifier, or which repeat others. */
+static const char *const unused[] = {"n_ctx", "summary_type", "summary_use_proj",
+                                     "summary_proj_to_labels", NULL};
 
 static int configure(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
@@ -46,7 +41,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   if (rc == 0)
     rc = lls_json_bool_or(json, "tie_word_embeddings", true, &out->tied_embeddings, err);
   out->qkv_bias = out->output_bias = out->mlp_bias = true;
-  pass_over(json);
+  lls_config_pass_over(json, unused);
   return rc < 0 ? rc : check_scores(json, err);
 }
 

@@ -12,7 +12,8 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
 {
   static const char *const unused[] = {"summary_type", "summary_use_proj",
-                                       "summary_proj_to_labels", "scale_attn_weights"};
+                                       "summary_proj_to_labels", "scale_attn_weights",
+                                       NULL};
   uint32_t rotated = 64;
   int rc = lls_config_sizes(json, out, NULL, err);
   if (rc == 0)
@@ -30,8 +31,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
     rc = lls_json_bool_or(json, "tie_word_embeddings", false, &out->tied_embeddings, err);
   out->rope.dims = rotated;
   out->mlp_bias = out->head_bias = out->parallel_residual = out->paired_rope = true;
-  for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++)
-    lls_json_get(json, unused[i]);
+  lls_config_pass_over(json, unused);
   return rc;
 }
 

@@ -10,6 +10,7 @@
 #include "core/model/architecture.h"
 #include "core/model/checkpoint.h"
 #include "core/model/config_keys.h"
+#include "core/model/dense.h"
 #include "core/model/gguf.h"
 #include "core/model/quantisation.h"
 
@@ -355,6 +356,22 @@ static int read_text_tokens(const char *folder, struct lls_model_config *out,
   return rc;
 }
 
+/* Reads the Dense modules of an encoder; pooling.c says why some are not supported. */
+static int read_dense(const char *folder, struct lls_model_config *out,
+                      struct lls_error *err)
+{
+  struct lls_dense dense;
+  int rc = out->encoder ? lls_dense_read(folder, &dense, err) : -ENOTSUP;
+  if (rc < 0 || dense.n == 0)
+    return rc == -ENOTSUP ? 0 : rc;
+  if (dense.matrix[0].inputs != out->hidden)
+    return lls_fail(err, -EINVAL, "%s/%s: %u inputs behind vectors of %u numbers", folder,
+                    dense.matrix[0].folder, dense.matrix[0].inputs, out->hidden);
+  out->dense = true;
+  out->embed_dim = dense.matrix[dense.n - 1].outputs;
+  return 0;
+}
+
 /* Refuses MLX folders: MLX packs weights into U32 under the names of ordinary folders. */
 static int check_origin(const struct lls_json *json, struct lls_error *err)
 {
@@ -381,6 +398,8 @@ static int configure(const char *folder, const struct lls_json *json, bool encod
     rc = read_quantisation(json, out, err);
   if (rc == 0)
     rc = out->architecture->configure(json, out, err);
+  if (rc == 0)
+    rc = read_dense(folder, out, err);
   if (rc == 0)
     rc = check_sizes(json, out, err);
   if (rc == 0)

@@ -61,10 +61,12 @@ enum lls_layer_rope { LLS_LAYER_ROPE, LLS_LAYER_ROPE_LOCAL, LLS_LAYER_ROPE_OFF }
 
 /* Members in which the layers of one model can differ. */
 struct lls_layer_config {
-  uint32_t window; /* sliding window in tokens, 0 = none */
+  uint32_t window; /* sliding window in tokens, 0 = none; a token of an encoder sees
+                    * those less than `window` before and after it */
   enum lls_layer_rope rope;
-  bool mixture;   /* a mixture of experts replaces the MLP */
-  float xielu[2]; /* alpha_p and alpha_n of xIELU, where the file lists them */
+  bool mixture;     /* a mixture of experts replaces the MLP */
+  bool plain_input; /* attention reads x itself, without a norm */
+  float xielu[2];   /* alpha_p and alpha_n of xIELU, where the file lists them */
 };
 
 /* A mixture of experts: for each row a router's scores choose some of the experts. */
@@ -158,7 +160,13 @@ struct lls_model_config {
                      * row; 0 = no head */
   bool plain_score; /* the score is the head's output itself, not its logistic function */
 
+  bool dense; /* encoders: the last norm's rows go through a matrix (embed_dim, hidden),
+               * see dense.h */
+  uint32_t relative_buckets; /* encoders: heads add to their scores a number for each
+                              * range of distances (extras_loader.c); 0 = none */
+
   bool qkv_bias, output_bias, mlp_bias, head_bias;
+  bool down_bias;       /* with or without mlp_bias, the MLP's last product has a bias */
   bool tied_embeddings; /* the head is the embedding table */
   bool headless;        /* an embedder, whose folder was saved without a head: it makes
                          * vectors, and no text */

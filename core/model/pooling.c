@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/file.h"
-#include "core/base/json_parse.h"
-#include "core/model/gguf.h"
+#include "core/model/dense.h"
 #include "core/model/json.h"
 
 static void set_none(struct lls_pooling_config *out, const char *file, const char *why)
@@ -59,32 +57,21 @@ static int read_pooling(const char *folder, struct lls_pooling_config *out,
   return rc;
 }
 
-/* Reads the list of modules that a text passes through. After the pooling only a
- * normalisation is supported: other modules have weights. */
+/* Reads the modules behind the pooling: a normalisation, and Dense modules that are a
+ * linear map. */
 static int read_modules(const char *folder, struct lls_pooling_config *out,
                         struct lls_error *err)
 {
-  char path[sizeof((struct lls_json *)0)->file];
-  FILE *file;
-  size_t i;
-  json_t *module;
-  snprintf(path, sizeof path, "%s/modules.json", folder);
-  int rc = lls_is_gguf(folder) ? -ENOENT : lls_file_open(path, 0, &file, err);
-  if (rc < 0)
-    return rc == -ENOENT ? 0 : rc;
-  json_t *modules = lls_json_parse_stream(file, JSON_REJECT_DUPLICATES, NULL);
-  fclose(file);
-  if (!json_is_array(modules))
-    rc = lls_fail(err, -EINVAL, "%s: should hold a JSON array of modules", path);
-  json_array_foreach(modules, i, module)
-  {
-    const char *type = json_string_value(json_object_get(module, "type"));
-    const char *name = type != NULL ? strrchr(type, '.') : NULL;
-    if (name != NULL && strcmp(name, ".Dense") == 0)
-      set_none(out, path, "a Dense module after the pooling is not supported");
+  struct lls_dense dense;
+  struct lls_error why = {0};
+  int rc = lls_dense_read(folder, &dense, &why);
+  out->dense = dense.n > 0;
+  if (rc == -ENOTSUP) {
+    out->pooling = LLS_POOLING_NONE;
+    out->why_none = why;
+    return 0;
   }
-  json_decref(modules);
-  return rc;
+  return rc < 0 ? lls_fail(err, rc, "%s", why.text) : 0;
 }
 
 static int read_dimensions(const char *folder, struct lls_pooling_config *out,

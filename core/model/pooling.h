@@ -25,6 +25,7 @@ enum lls_pooling {
 struct lls_pooling_config {
   uint32_t pooling; /* enum lls_pooling */
   bool is_written;  /* set by the folder or the operator, not the fallback */
+  bool dense;       /* a linear map follows (dense.h) */
   bool matryoshka;  /* a vector may be shortened: to any length, or, with dimensions, */
   uint32_t n_dimensions;
   uint32_t dimensions[LLS_MAX_DIMENSIONS]; /* (n_dimensions) to these lengths only */

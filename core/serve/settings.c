@@ -213,6 +213,12 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
       out->pooling != LLS_POOLING_NONE)
     return lls_config_fail(c, err, -EINVAL, "model", "pooling",
                            "a cross-encoder reads the first token's vector: auto");
+  if (out->dense && !model->dense) {
+    out->pooling = LLS_POOLING_NONE;
+    lls_fail(&out->why_none, -ENOTSUP,
+             "%s/modules.json: Dense modules are supported behind encoders",
+             c->model.path);
+  }
   return model->encoder ? 0 : refuse_cls(c, out, err);
 }
 

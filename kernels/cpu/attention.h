@@ -43,8 +43,12 @@ struct lls_attention_task {
   float scale;
   float soft_cap;      /* 0 = none */
   const float *slopes; /* (group) of ALiBi, or NULL */
-  uint32_t window;     /* 0 = none */
-  bool bf16;           /* the cache holds bf16, else f32 */
+  /* (group, relative_columns) or NULL: head g adds relative[token - r] of its numbers to
+   * row r's score of a token; without slopes and soft_cap */
+  const float *relative;
+  size_t relative_columns;
+  uint32_t window; /* 0 = none */
+  bool bf16;       /* the cache holds bf16, else f32 */
   struct lls_kv_list k, v;
 };
 

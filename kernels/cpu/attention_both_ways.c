@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of encoders: every row sees all rows of its sequence in the step.
+ * Attention of encoders: every row sees all rows of its sequence in the step, or those
+ * less than a window before and after it.
  *
  * It uses the kernels of attention.c, which read K and V through a list of blocks. Here
  * one block is the whole sequence: its rows of qkv, `columns` floats apart. A causal
  * row at position p sees tokens 0..p; so all rows of a task get the position of the
- * sequence's last token, where the range of tokens ends.
+ * sequence's last token, where the range of tokens ends. With a window w, a row gets its
+ * own position plus w - 1 and a causal window of 2 w - 1, which ends w - 1 tokens after
+ * it and begins as many before it.
  */
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cpu.h"
@@ -52,6 +55,14 @@ static void write_out(const struct run *r, size_t first_row, uint32_t n_rows,
   }
 }
 
+/* Returns the numbers of a KV head's first query for row `first`'s distance 0 to token
+ * 0. */
+static const float *relative_of(const struct run *r, uint32_t head, uint32_t first)
+{
+  size_t columns = lls_relative_columns(r->shape.reach);
+  return r->shape.relative + head * r->group * columns + r->shape.reach - first;
+}
+
 /* Computes all rows of a sequence for one KV head, as many at a time as a kernel
  * accepts. */
 static void run_head(const struct run *r, const struct lls_step_sequence *s,
@@ -73,11 +84,19 @@ static void run_head(const struct run *r, const struct lls_step_sequence *s,
       .head_dim = r->shape.head_dim,
       .first_position = n - 1,
       .scale = r->shape.scale,
+      .relative_columns = lls_relative_columns(r->shape.reach),
       .k = rows_as_list(r, k, &all),
       .v = rows_as_list(r, k + (size_t)r->shape.kv_heads * r->shape.head_dim, &all),
   };
+  uint32_t window = r->shape.window;
   for (uint32_t first = 0; first < n; first += task.n_rows) {
     task.n_rows = most < n - first ? most : n - first;
+    if (window > 0 && window <= n) {
+      task.first_position = first + window - 1;
+      task.window = 2 * window - 1;
+    }
+    if (r->shape.relative != NULL)
+      task.relative = relative_of(r, head, first);
     task.q = rows + first * r->columns + (size_t)head * r->group * r->shape.head_dim;
     r->attend(&task, 0, n, &state, scratch);
     write_out(r, s->first_row + (size_t)first, task.n_rows, head, &state);
@@ -105,10 +124,13 @@ static int check(struct lls_cpu_device *d, const struct lls_attention_shape *s)
   if (s->head_dim > LLS_HEAD_DIM_MAX || s->heads / s->kv_heads > LLS_ATTENTION_QUERIES)
     lls_cpu_step_fail(d, -ENOTSUP, "attention of heads of %u dims: at most %u",
                       s->head_dim, LLS_HEAD_DIM_MAX);
+  uint32_t most = UINT16_MAX;
+  if (s->relative != NULL && s->reach < most)
+    most = s->reach + 1;
   for (uint32_t i = 0; i < d->step->n_sequences; i++)
-    if (d->step->sequences[i].n_rows > UINT16_MAX)
-      lls_cpu_step_fail(d, -ENOTSUP, "a text of %u tokens: encoders take up to %u",
-                        d->step->sequences[i].n_rows, UINT16_MAX);
+    if (d->step->sequences[i].n_rows > most)
+      lls_cpu_step_fail(d, -ENOTSUP, "a text of %u tokens: this encoder takes up to %u",
+                        d->step->sequences[i].n_rows, most);
   return d->status;
 }
 

@@ -45,16 +45,34 @@ static double dot(const float *q, const struct vector *k)
   return sum;
 }
 
-/* One query over the visible tokens of a tile, the first of which is `distance` away;
- * state and values (head_dim) in double. */
-static void attend_query(const struct lls_attention_task *t, const float *q, double slope,
-                         double distance, const struct tokens *tokens, uint32_t begin,
-                         uint32_t end, double *max, double *sum, double *values)
+/* The numbers added to scaled scores: slope (distance + i), or relative[i]. */
+struct bias {
+  double slope, distance; /* of token 0 of the tile */
+  const float *relative;  /* or NULL */
+};
+
+static struct bias bias_at(const struct lls_attention_task *t, uint32_t row,
+                           uint32_t head, uint32_t token)
+{
+  struct bias b = {.distance = (double)tile_distance(t, token)};
+  if (t->slopes != NULL)
+    b.slope = (double)t->slopes[head];
+  if (t->relative != NULL)
+    b.relative = t->relative + head * t->relative_columns + token - row;
+  return b;
+}
+
+/* One query over the visible tokens of a tile; state and values (head_dim) in double. */
+static void attend_query(const struct lls_attention_task *t, const float *q,
+                         const struct bias *bias, const struct tokens *tokens,
+                         uint32_t begin, uint32_t end, double *max, double *sum,
+                         double *values)
 {
   for (uint32_t i = begin; i < end; i++) {
     struct vector k = vector_at(t, tokens, i), v = vector_at(t, tokens, TILE + i);
     double score = dot(q, &k) * (double)t->scale, cap = (double)t->soft_cap;
-    score += slope * (distance + i);
+    score += bias->slope * (bias->distance + i);
+    score += bias->relative != NULL ? (double)bias->relative[i] : 0;
     score = (cap > 0 ? cap * tanh(score / cap) : score) * 1.4426950408889634;
     double decay = 1;
     if (score > *max) {
@@ -75,16 +93,15 @@ static void attend_tokens(const struct lls_attention_task *t, uint32_t row, uint
   struct tokens tokens;
   const float *q = t->q + row * t->q_stride + head * t->head_dim;
   uint32_t query = row * t->group + head;
-  double slope = t->slopes != NULL ? (double)t->slopes[head] : 0;
   double max = (double)-FLT_MAX, sum = 0, values[LLS_HEAD_DIM_MAX] = {0};
   struct cursor k = cursor_at(&t->k, begin), v = cursor_at(&t->v, begin);
   for (uint32_t token = begin, n; token < end; token += n) {
     uint32_t first, last;
     n = tile_addresses(&k, &v, token, end, &tokens);
     tile_visible(t->first_position + row, t->window, token, n, &first, &last);
+    struct bias bias = bias_at(t, row, head, token);
     if (first < last)
-      attend_query(t, q, slope, tile_distance(t, token), &tokens, first, last, &max, &sum,
-                   values);
+      attend_query(t, q, &bias, &tokens, first, last, &max, &sum, values);
   }
   out->max[query] = (float)max;
   out->sum[query] = (float)sum;

@@ -205,6 +205,20 @@ static void add_slopes(const struct lls_attention_task *t, uint32_t token, uint3
     slope_scores(t, distances, t->slopes[i % t->group], w->s + i * TILE);
 }
 
+/* Scales scores and adds numbers by distance to rows [begin, end) of s, a tile that
+ * begins with `token`. */
+static void add_relative(const struct lls_attention_task *t, uint32_t token,
+                         uint32_t begin, uint32_t end, struct work *w)
+{
+  for (uint32_t i = begin; i < end; i++) {
+    const float *add = t->relative + i % t->group * t->relative_columns + token;
+    float *s = w->s + i * TILE;
+    add -= i / t->group;
+    for (uint32_t j = 0; j < TILE; j += LANES)
+      vstore(s + j, vfma(vload(s + j), vset(t->scale), vload(add + j)));
+  }
+}
+
 INLINE float largest(const float *s, uint32_t columns)
 {
   vf top = vload(s);
@@ -238,12 +252,14 @@ static void softmax(const struct lls_attention_task *t, uint32_t token, uint32_t
                     uint32_t begin, uint32_t end, const struct lls_attention_state *out,
                     struct work *w)
 {
-  bool scaled = t->soft_cap > 0 || t->slopes != NULL;
+  bool scaled = t->soft_cap > 0 || t->slopes != NULL || t->relative != NULL;
   float scale = (scaled ? 1 : t->scale) * 1.44269504f;
   for (uint32_t i = begin; t->soft_cap > 0 && i < end; i++)
     cap_scores(t, w->s + i * TILE);
   if (t->slopes != NULL)
     add_slopes(t, token, begin, end, w);
+  if (t->relative != NULL)
+    add_relative(t, token, begin, end, w);
   for (uint32_t i = begin; i < end; i++) {
     uint32_t first, last;
     tile_visible(t->first_position + i / t->group, t->window, token, n, &first, &last);

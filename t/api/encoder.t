@@ -57,6 +57,15 @@ for my $name (qw(mean cls roberta xlmr)) {
     is $server->stop, 0, '  the server ends well';
 }
 
+# Other families: windows, rotation, numbers by distance, Dense modules; on ranks where heads
+# can be shared.
+for my $name (qw(modernbert nomic gte mpnet gemma)) {
+    my $reference = reference($name);
+    serve($name, undef, $name eq 'gemma' ? undef : "tensor_parallel_size = 2\n");
+    are_vectors [vectors_of($reference->{texts})], $reference->{vectors}, "$name: vectors";
+    is $server->stop, 0, '  the server ends well';
+}
+
 # GGUF files do not say how long the texts were that a model was trained with.
 for my $name (qw(cls roberta xlmr)) {
     my $reference = reference($name);

@@ -2,6 +2,7 @@
 /* Encoders against transformers' results for the same texts: t/data/encoder. */
 #include "core/encoder/encoder.h"
 #include "core/encoder/service.h"
+#include "core/model/dense.h"
 #include "core/model/model_config.h"
 #include "core/device/numbers.h"
 #include "kernels/cpu/device.h"
@@ -95,8 +96,9 @@ static double worst(const char *name, const char *isa, enum lls_weight_format we
 static void test_reference(void **state)
 {
   (void)state;
-  static const char *const names[] = {"mean", "cls", "roberta", "xlmr"};
-  for (size_t i = 0; i < 4; i++) {
+  static const char *const names[] = {"mean",       "cls",   "roberta", "xlmr", "gte",
+                                      "modernbert", "nomic", "mpnet",   "gemma"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     assert_true(worst(names[i], "generic", LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1000, 2) > 1 - 1e-6);
@@ -228,6 +230,43 @@ static void test_refusals(void **state)
                                    "encoder; supported are BERT, RoBERTa"));
 }
 
+/* ---- Dense ------------------------------------------------------------------------- */
+
+static int read_dense(const struct folder *f, const char *path, const char *config,
+                      struct lls_error *err)
+{
+  char modules[256];
+  struct lls_dense dense;
+  snprintf(modules, sizeof modules,
+           "[{\"type\": \"sentence_transformers.models.Dense\", \"path\": \"%s\"}]",
+           path);
+  folder_write(f, "modules.json", modules, strlen(modules));
+  folder_write(f, "config.json", config, strlen(config));
+  return lls_dense_read(f->path, &dense, err);
+}
+
+static void test_dense(void **state)
+{
+  (void)state;
+  struct folder f;
+  struct lls_error err;
+  struct lls_dense dense;
+  folder_make(&f);
+  assert_int_equal(lls_dense_read(f.path, &dense, &err), 0);
+  assert_int_equal(dense.n, 0);
+  folder_write(&f, "modules.json", "{}", 2);
+  assert_int_equal(lls_dense_read(f.path, &dense, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "should hold a JSON array of modules"));
+  assert_int_equal(read_dense(&f, ".", "{\"in_features\": 4, \"out_features\": 3}", &err),
+                   -ENOTSUP);
+  assert_non_null(strstr(err.text, "a bias or an activation is not supported"));
+  assert_int_equal(read_dense(&f, "../x", "{}", &err), -EINVAL);
+  assert_non_null(strstr(err.text, "\"path\" should name a folder below it"));
+  assert_int_equal(read_dense(&f, "missing", "{}", &err), -EINVAL);
+  assert_non_null(strstr(err.text, "missing/config.json is missing"));
+  folder_remove(&f);
+}
+
 /* ---- the service ------------------------------------------------------------------- */
 
 #define TEXTS 9
@@ -303,9 +342,8 @@ static void test_service(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reference),
-      cmocka_unit_test(test_halves),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_reference), cmocka_unit_test(test_halves),
+      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_dense),
       cmocka_unit_test(test_service),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
