@@ -29,7 +29,7 @@ struct lls_background;
 
 #define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
-#define LLS_MAX_ROUTES     128
+#define LLS_MAX_ROUTES     192
 #define LLS_STATUS_CLASSES 6
 
 /* One path and its statistics. */

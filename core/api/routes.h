@@ -38,6 +38,10 @@ struct lls_dialect;
   LLS_ROUTE_V1(ROUTE, "GET", "/responses/*", lls_handle_response)                        \
   LLS_ROUTE_V1(ROUTE, "DELETE", "/responses/*", lls_handle_response_delete)              \
   LLS_ROUTE_V1(ROUTE, "POST", "/responses/*", lls_handle_response_cancel)                \
+  LLS_ROUTE_V1(ROUTE, "POST", "/conversations", lls_handle_conversation_create)          \
+  LLS_ROUTE_V1(ROUTE, "GET", "/conversations/*", lls_handle_conversation)                \
+  LLS_ROUTE_V1(ROUTE, "POST", "/conversations/*", lls_handle_conversation_post)          \
+  LLS_ROUTE_V1(ROUTE, "DELETE", "/conversations/*", lls_handle_conversation_delete)      \
   LLS_DIALECT_V1(DIALECT, "/messages", lls_messages)                                     \
   SHAPED("/v1/messages/count_tokens", lls_handle_count_tokens, lls_messages)             \
   SHAPED("/messages/count_tokens", lls_handle_count_tokens, lls_messages)                \

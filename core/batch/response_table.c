@@ -100,18 +100,72 @@ static int make_room(struct lls_store *store, int64_t most_bytes, struct lls_err
   return status;
 }
 
-int lls_responses_put(struct lls_store *store, const struct lls_stored_response *response,
-                      const struct lls_response_room *room, struct lls_error *err)
+struct head {
+  bool found;
+  char id[LLS_CONVERSATION_ID];
+};
+
+static int keep_head(void *context, sqlite3_stmt *row)
 {
-  int64_t bytes = (int64_t)(strlen(response->object) + strlen(response->input));
+  struct head *head = context;
+  head->found = true;
+  snprintf(head->id, sizeof head->id, "%s", (const char *)sqlite3_column_text(row, 0));
+  return 0;
+}
+
+/* Reads the id of the last response of a conversation; "": none yet. */
+static int find_head(struct lls_store *store, const struct lls_stored_response *response,
+                     char id[LLS_CONVERSATION_ID], struct lls_error *err)
+{
+  struct head head = {0};
+  int status =
+      lls_database_run(&store->database, keep_head, &head, err,
+                       "SELECT head FROM conversations WHERE id = ? AND tenant = ?", "tt",
+                       response->conversation, response->tenant);
+  strcpy(id, head.id);
+  if (status != 0 || head.found)
+    return status;
+  return lls_fail(err, -ENOENT, "there is no conversation '%.80s'",
+                  response->conversation);
+}
+
+/* Makes the response the last one of its conversation. */
+static int move_head(struct lls_store *store, const struct lls_stored_response *response,
+                     struct lls_error *err)
+{
+  return lls_database_run(
+      &store->database, NULL, NULL, err,
+      "UPDATE conversations SET head = ?, used = unixepoch() WHERE id = ? AND tenant = ?",
+      "ttt", response->id, response->conversation, response->tenant);
+}
+
+static int insert(struct lls_store *store, const struct lls_stored_response *response,
+                  int64_t bytes, struct lls_error *err)
+{
+  char head[LLS_CONVERSATION_ID] = "";
+  const char *previous = response->previous;
   int status = count_bytes(store, err);
+  if (status == 0 && response->conversation != NULL) {
+    status = find_head(store, response, head, err);
+    previous = head[0] != '\0' ? head : NULL;
+  }
   if (status == 0)
     status = lls_database_run(
         &store->database, NULL, NULL, err,
         "INSERT INTO responses (id, tenant, previous, object, input, bytes, expires) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        "tttttii", response->id, response->tenant, response->previous, response->object,
+        "tttttii", response->id, response->tenant, previous, response->object,
         response->input, bytes, (int64_t)time(NULL) + KEPT_S);
+  if (status == 0 && response->conversation != NULL)
+    status = move_head(store, response, err);
+  return status;
+}
+
+int lls_responses_put(struct lls_store *store, const struct lls_stored_response *response,
+                      const struct lls_response_room *room, struct lls_error *err)
+{
+  int64_t bytes = (int64_t)(strlen(response->object) + strlen(response->input));
+  int status = insert(store, response, bytes, err);
   if (status != 0)
     return status;
   store->response_bytes += bytes;

@@ -11,12 +11,17 @@
 
 #include "core/batch/store.h"
 
+#define LLS_CONVERSATION_ID 128 /* bytes of the id of a conversation, or of its head */
+
 /* All members are borrowed. */
 struct lls_stored_response {
   const char *id, *tenant;
   const char *previous; /* id of the response that it continues; NULL: none */
-  const char *object;   /* JSON */
-  const char *input;    /* JSON, an array of items */
+  /* id of the conversation that it belongs to, whose last response it then continues
+   * instead, and becomes; NULL: none */
+  const char *conversation;
+  const char *object; /* JSON */
+  const char *input;  /* JSON, an array of items */
 };
 
 struct lls_response_room {

@@ -41,6 +41,14 @@ static const char *const steps[] = {
     "CREATE INDEX responses_by_expiry ON responses (expires);"
     "CREATE INDEX responses_by_previous ON responses (previous)"
     " WHERE previous IS NOT NULL;",
+
+    /* see conversation_table.h; `head` may name a deleted response */
+    "CREATE TABLE conversations ("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,"
+    " tenant TEXT NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,"
+    " metadata TEXT NOT NULL, head TEXT NOT NULL, removed TEXT NOT NULL);"
+    "CREATE INDEX conversations_of_tenants ON conversations (tenant, seq);"
+    "CREATE INDEX conversations_by_use ON conversations (used);",
 };
 
 #define N_STEPS ((int)(sizeof steps / sizeof steps[0]))

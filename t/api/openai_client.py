@@ -189,6 +189,22 @@ def check_background(client):
     same(client.responses.cancel(long.id).status, "cancelled", "one is cancelled")
 
 
+def check_conversations(client):
+    talk = client.conversations.create(items=[{"role": "user", "content": "Once upon"}], metadata={"topic": "tales"})
+    same(client.conversations.retrieve(talk.id).metadata, {"topic": "tales"}, "a conversation")
+    said = client.responses.create(input="Go on", conversation=talk.id, max_output_tokens=40, model=MODEL)
+    ok("Once upon" in said.output_text, "  whose items a response sees")
+    items = list(client.conversations.items.list(talk.id, order="asc", limit=1))
+    same([i.content[0].text for i in items], ["Once upon", "Go on", said.output_text], "  and adds to, page by page")
+    same(client.conversations.items.retrieve(items[1].id, conversation_id=talk.id).id, items[1].id, "an item")
+    client.conversations.items.delete(items[0].id, conversation_id=talk.id)
+    more = client.conversations.items.create(talk.id, items=[{"role": "user", "content": "And more"}])
+    same([i.content[0].text for i in more.data], ["And more"], "one that is added")
+    same(len(list(client.conversations.items.list(talk.id))), 3, "  and one that is removed")
+    same(client.conversations.update(talk.id, metadata={"a": "b"}).metadata, {"a": "b"}, "it is changed")
+    ok(client.conversations.delete(talk.id).deleted, "  and deleted")
+
+
 def check_errors(client):
     error = raises(openai.BadRequestError,
                    lambda: client.completions.create(model=MODEL, prompt="x", temperature=-1), "a bad request")
@@ -280,6 +296,7 @@ def main():
         check_batches(client)
         check_stored_responses(client)
         check_background(client)
+        check_conversations(client)
     asyncio.run(check_async())
     end()
 

@@ -200,6 +200,7 @@ for (
     [{ input => 'a', temperature => -1 }, 'temperature', qr/temperature/],
     [{ input => 'a', previous_response_id => 'resp_1' }, 'previous_response_id', qr/this server stores no responses .*; send all items as 'input'/],
     [{ input => 'a', conversation => 'conv-1' }, 'conversation', qr/send all items as 'input'/],
+    [{ input => 'a', prompt => { id => 'p' } }, 'prompt', qr/no named prompts/],
     [{ input => 'a', background => $true }, 'background', qr/is not possible: this server stores no responses/],
     [{ input => 'a', truncation => 'some' }, 'truncation', qr/must be "auto" or "disabled"/],
     [{ input => [{ role => 'user', content => 'gone' }, { role => 'user', content => 'x ' x 600 }], truncation => 'auto' }, 'input', qr/maximum context length is 512/],

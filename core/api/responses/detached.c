@@ -25,7 +25,7 @@
 struct saving {
   struct lls_store_job job;
   struct lls_background *background;
-  char *text, *input, *previous;
+  char *text, *input, *previous, *conversation;
   struct lls_response_room room;
   int status;
   struct lls_error error;
@@ -38,6 +38,7 @@ static void run_saving(struct lls_store_job *job, struct lls_store *store)
   const struct lls_stored_response response = {.id = background->id,
                                                .tenant = background->tenant,
                                                .previous = saving->previous,
+                                               .conversation = saving->conversation,
                                                .object = saving->text,
                                                .input = saving->input};
   saving->status =
@@ -60,6 +61,15 @@ static void answer_asker(struct lls_background *background, const char *text)
     lls_http_reply(exchange, 200, "application/json", text, strlen(text));
 }
 
+static void free_saving(struct saving *saving)
+{
+  free(saving->text);
+  free(saving->input);
+  free(saving->previous);
+  free(saving->conversation);
+  free(saving);
+}
+
 static void saved(struct lls_store_job *job)
 {
   struct saving *saving = (struct saving *)job;
@@ -73,10 +83,7 @@ static void saved(struct lls_store_job *job)
   else
     background->stored = saving->status == 0;
   background->n_jobs--;
-  free(saving->text);
-  free(saving->input);
-  free(saving->previous);
-  free(saving);
+  free_saving(saving);
   lls_store_errand_over(api);
 }
 
@@ -85,28 +92,38 @@ static char *copy(const char *text)
   return text != NULL ? strdup(text) : NULL;
 }
 
-/* Stores `text`, which is taken over. Returns false if out of memory, or if the store is
- * closed. */
-static bool save(struct lls_background *background, char *text, const char *input,
-                 const char *previous)
+/* Copies what a new row needs of the generation's state. Returns false if out of
+ * memory. */
+static bool fill_row(struct saving *saving, const struct lls_response *response)
+{
+  const char *previous = lls_response_previous(response);
+  const char *conversation = lls_response_belongs(response);
+  saving->input = copy(lls_response_input(response));
+  saving->previous = copy(previous);
+  saving->conversation = copy(conversation);
+  return saving->input != NULL && (previous == NULL || saving->previous != NULL) &&
+         (conversation == NULL || saving->conversation != NULL);
+}
+
+/* Stores `text`, which is taken over; response: the state of a new row, else NULL.
+ * Returns false if out of memory, or if the store is closed. */
+static bool save(struct lls_background *background, char *text,
+                 const struct lls_response *response)
 {
   struct lls_api *api = background->api;
   bool possible = text != NULL && api->front != NULL && api->front->store != NULL;
   struct saving *saving = possible ? calloc(1, sizeof *saving) : NULL;
-  char *kept = copy(input), *before = copy(previous);
-  if (saving == NULL || (input != NULL && kept == NULL) ||
-      (previous != NULL && before == NULL)) {
+  if (saving == NULL) {
     free(text);
-    free(kept);
-    free(before);
-    free(saving);
     return false;
   }
-  *saving = (struct saving){.job = {.run = run_saving, .done = saved},
-                            .background = background,
-                            .text = text,
-                            .input = kept,
-                            .previous = before};
+  saving->job = (struct lls_store_job){.run = run_saving, .done = saved};
+  saving->background = background;
+  saving->text = text;
+  if (response != NULL && !fill_row(saving, response)) {
+    free_saving(saving);
+    return false;
+  }
   saving->room = (struct lls_response_room){
       .bytes = api->config.limits.stored_responses,
       .tenant_bytes = lls_limits_of(api, background->tenant).response_bytes};
@@ -152,7 +169,7 @@ static void end(struct lls_answer_sink *sink, json_t *events)
   if (background->deleted)
     free(text);
   else
-    save(background, text, NULL, NULL);
+    save(background, text, NULL);
   take(&background->sink, events);
   lls_watchers_pump(background);
 }
@@ -197,8 +214,7 @@ void lls_background_take(struct lls_generation *generation)
     events = lls_response_queued(generation);
   if (events != NULL)
     text = lls_json_text(lls_response_of(events), JSON_COMPACT);
-  if (text == NULL || !save(background, text, lls_response_input(generation->state),
-                            lls_response_previous(generation->state))) {
+  if (text == NULL || !save(background, text, generation->state)) {
     json_decref(events);
     if (background != NULL)
       destroy(background);

@@ -15,6 +15,10 @@
 REFUSE(lls_handle_response)
 REFUSE(lls_handle_response_delete)
 REFUSE(lls_handle_response_cancel)
+REFUSE(lls_handle_conversation_create)
+REFUSE(lls_handle_conversation)
+REFUSE(lls_handle_conversation_post)
+REFUSE(lls_handle_conversation_delete)
 
 bool lls_response_memory_is_on(const struct lls_api *api)
 {

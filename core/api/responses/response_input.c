@@ -28,11 +28,17 @@ json_t *lls_response_references(const json_t *body)
   return ids;
 }
 
+const char *lls_response_conversation(const json_t *body)
+{
+  const json_t *given = json_object_get(body, "conversation");
+  return json_string_value(json_is_object(given) ? json_object_get(given, "id") : given);
+}
+
 bool lls_response_needs(const json_t *body)
 {
   json_t *ids = lls_response_references(body);
   bool needs = json_is_string(json_object_get(body, "previous_response_id")) ||
-               json_array_size(ids) > 0;
+               lls_response_conversation(body) != NULL || json_array_size(ids) > 0;
   json_decref(ids);
   return needs;
 }

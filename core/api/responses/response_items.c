@@ -70,6 +70,11 @@ const char *lls_response_previous(const struct lls_response *r)
   return json_string_value(json_object_get(r->echo, "previous_response_id"));
 }
 
+const char *lls_response_belongs(const struct lls_response *r)
+{
+  return lls_response_conversation(r->echo);
+}
+
 bool lls_response_is_background(const struct lls_response *r)
 {
   return json_is_true(json_object_get(r->echo, "background"));

@@ -13,7 +13,7 @@
 #include "core/api/store/store_front.h"
 #include "core/base/json_memory.h"
 #include "core/batch/response_item.h"
-#include "core/batch/response_table.h"
+#include "core/batch/conversation_table.h"
 
 bool lls_response_memory_is_on(const struct lls_api *api)
 {
@@ -28,7 +28,7 @@ struct asking {
   struct lls_store_job job;
   struct lls_api *api;
   struct lls_http_exchange *exchange; /* [main] NULL: the client has left */
-  char id[LLS_STORE_WORD], tenant[LLS_TENANT_BYTES];
+  char id[LLS_STORE_WORD], conversation[LLS_STORE_WORD], tenant[LLS_TENANT_BYTES];
   json_t *references; /* ids of items */
   const char *param;  /* the parameter that named what is being looked for */
   lls_past_found *found;
@@ -38,17 +38,24 @@ struct asking {
   struct lls_error error;
 };
 
+/* Returns the items that the request continues; NULL with the status and the error. */
+static json_t *load_items(struct asking *asking, struct lls_store *store)
+{
+  const struct lls_conversation of = {asking->tenant, asking->conversation};
+  asking->param = of.id[0] != '\0' ? "conversation" : "previous_response_id";
+  if (of.id[0] != '\0')
+    return lls_conversation_items(store, &of, &asking->status, &asking->error);
+  if (asking->id[0] != '\0')
+    return lls_responses_items(store, asking->tenant, asking->id, true, &asking->status,
+                               &asking->error);
+  return json_array();
+}
+
 static void run_ask(struct lls_store_job *job, struct lls_store *store)
 {
   struct asking *asking = (struct asking *)job;
   uint64_t shortages = lls_json_shortages();
-  json_t *items = json_array(), *named = NULL;
-  asking->param = "previous_response_id";
-  if (asking->id[0] != '\0') {
-    json_decref(items);
-    items = lls_responses_items(store, asking->tenant, asking->id, true, &asking->status,
-                                &asking->error);
-  }
+  json_t *items = load_items(asking, store), *named = NULL;
   if (items != NULL) {
     asking->param = "input";
     named = lls_response_items_named(store, asking->tenant, asking->references,
@@ -105,6 +112,9 @@ void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exch
   asking->context = context;
   const char *id = json_string_value(json_object_get(body, "previous_response_id"));
   snprintf(asking->id, sizeof asking->id, "%s", id != NULL ? id : "");
+  const char *conversation = lls_response_conversation(body);
+  snprintf(asking->conversation, sizeof asking->conversation, "%s",
+           conversation != NULL ? conversation : "");
   asking->references = lls_response_references(body);
   snprintf(asking->tenant, sizeof asking->tenant, "%s", tenant != NULL ? tenant : "");
   exchange->owner = asking;
@@ -136,6 +146,7 @@ static void run_put(struct lls_store_job *job, struct lls_store *store)
       .id = generation->id,
       .tenant = putting->tenant,
       .previous = lls_response_previous(generation->state),
+      .conversation = lls_response_belongs(generation->state),
       .object = putting->text,
       .input = lls_response_input(generation->state)};
   putting->status = lls_responses_put(store, &response, &putting->room, &putting->error);

@@ -81,16 +81,35 @@ static int check_previous(const json_t *body, const struct lls_past *past,
                       past->why_none);
 }
 
-/* Refuses named conversations and prompts. */
+static bool is_to_be_stored(const json_t *body, const struct lls_past *past)
+{
+  return past->why_none == NULL && !json_is_false(json_object_get(body, "store"));
+}
+
+/* Checks `conversation`. Its items were looked up before, if this server stores any. */
+static int check_conversation(const json_t *body, const struct lls_past *past,
+                              struct lls_api_error *error)
+{
+  static const char name[] = "conversation";
+  if (!is_given(json_object_get(body, name)))
+    return 0;
+  if (lls_response_conversation(body) == NULL)
+    return bad(error, name, "must be an id, or an object with an \"id\"");
+  if (is_given(json_object_get(body, "previous_response_id")))
+    return bad(error, name, "and 'previous_response_id' exclude each other");
+  if (is_to_be_stored(body, past))
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'%s' is not possible: %s; send all items as 'input'", name,
+                      past->why_none != NULL ? past->why_none : "'store' is false");
+}
+
 static int check_supported(const json_t *body, struct lls_api_error *error)
 {
-  static const char *const missing[] = {"conversation", "prompt"};
-  for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
-    if (is_given(json_object_get(body, missing[i])))
-      return lls_api_fail(error, 400, "unsupported_parameter", missing[i],
-                          "'%s' is not supported: send all items as 'input', or the "
-                          "'previous_response_id' of a response that is stored",
-                          missing[i]);
+  if (is_given(json_object_get(body, "prompt")))
+    return lls_api_fail(error, 400, "unsupported_parameter", "prompt",
+                        "'prompt' is not supported: this server has no named prompts, "
+                        "send 'instructions' and 'input'");
   const json_t *truncation = json_object_get(body, "truncation");
   const char *mode = json_string_value(truncation);
   bool known =
@@ -203,11 +222,6 @@ static json_t *or_default(const json_t *body, const char *name, json_t *otherwis
   return json_incref(given);
 }
 
-static bool is_to_be_stored(const json_t *body, const struct lls_past *past)
-{
-  return past->why_none == NULL && !json_is_false(json_object_get(body, "store"));
-}
-
 /* A response that the client fetches later has to be stored. */
 static int check_background(const json_t *body, const struct lls_past *past,
                             struct lls_api_error *error)
@@ -231,6 +245,7 @@ static json_t *echo_of(const json_t *body, const struct lls_past *past)
 {
   static const char *const nulls[] = {"instructions", "max_output_tokens", "top_logprobs",
                                       "max_tool_calls", "user"};
+  const char *conversation = lls_response_conversation(body);
   json_t *echo = json_pack(
       "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "background",
       is_given(json_object_get(body, "background")), "metadata",
@@ -245,6 +260,8 @@ static json_t *echo_of(const json_t *body, const struct lls_past *past)
       or_default(body, "tools", json_array()));
   for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++)
     json_object_set_new(echo, nulls[i], or_default(body, nulls[i], json_null()));
+  if (conversation != NULL)
+    json_object_set_new(echo, "conversation", json_pack("{s:s}", "id", conversation));
   return echo;
 }
 
@@ -286,6 +303,7 @@ static json_t *as_chat(json_t *body, const struct lls_past *past, void **state,
 {
   if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0 ||
       check_background(body, past, error) != 0 ||
+      check_conversation(body, past, error) != 0 ||
       lls_response_resolve(body, past, error) != 0)
     return NULL;
   json_t *chat = rest_of(body);

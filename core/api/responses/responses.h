@@ -76,7 +76,11 @@ json_t *lls_response_custom_input(const char *text, size_t length);
 json_t *lls_response_reference(const json_t *item);
 /* Returns the ids that a body's input refers to, a new reference. */
 json_t *lls_response_references(const json_t *body);
-/* Returns true if the body continues a stored response, or refers to items. */
+/* Returns the id of the conversation that a body, or the members that an answer repeats
+ * of it, belongs to, borrowed; or NULL. */
+const char *lls_response_conversation(const json_t *body);
+/* Returns true if the body continues a stored response or a conversation, or refers to
+ * items. */
 bool lls_response_needs(const json_t *body);
 
 /* Returns the valid `input` of a body as JSON text to be stored, each item with its id;
@@ -90,6 +94,8 @@ struct lls_response *lls_response_create(json_t *echo, char *input);
 const char *lls_response_input(const struct lls_response *response);
 /* Returns the id of the response that this one continues, or NULL. */
 const char *lls_response_previous(const struct lls_response *response);
+/* Returns the id of the conversation that the response belongs to, or NULL. */
+const char *lls_response_belongs(const struct lls_response *response);
 /* Returns true if the client does not wait for the response: detached.h. */
 bool lls_response_is_background(const struct lls_response *response);
 /* Frees a struct lls_response; NULL is allowed. */

@@ -58,39 +58,14 @@ static void ask_delete(struct lls_store_call *call, struct lls_store *store)
 
 /* ---- items ------------------------------------------------------------------------- */
 
-static json_t *item_at(const struct lls_store_call *call, json_t *items, size_t i)
-{
-  size_t n = json_array_size(items);
-  return json_array_get(items, call->oldest_first ? i : n - 1 - i);
-}
-
-/* Returns the index after the item that the client saw last; the end if there is no such
- * item. */
-static size_t first_unseen(const struct lls_store_call *call, json_t *items)
-{
-  size_t i = 0, n = json_array_size(items);
-  if (call->seen[0] == '\0')
-    return 0;
-  while (i < n) {
-    const char *id = json_string_value(json_object_get(item_at(call, items, i++), "id"));
-    if (id != NULL && strcmp(id, call->seen) == 0)
-      break;
-  }
-  return i;
-}
-
 static void ask_items(struct lls_store_call *call, struct lls_store *store)
 {
   json_t *items = lls_responses_items(store, call->tenant, call->id, false, &call->status,
                                       &call->error);
   if (items == NULL)
     return;
-  json_t *data = json_array();
-  size_t i = first_unseen(call, items);
-  for (; i < json_array_size(items) && json_array_size(data) <= (size_t)call->limit; i++)
-    json_array_append(data, item_at(call, items, i));
+  call->answer = lls_store_page(call, items);
   json_decref(items);
-  call->answer = lls_store_list(call, data);
 }
 
 /* ---- the paths --------------------------------------------------------------------- */

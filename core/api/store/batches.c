@@ -10,13 +10,10 @@
 #include "core/api/store/store_call.h"
 #include "core/batch/ending.h"
 
-#define LIST_DEFAULT   20
-#define LIST_MOST      100
-#define METADATA_PAIRS 16
-#define METADATA_KEY   64
-#define METADATA_VALUE 512
-#define WINDOW_MOST_S  (30 * 86400)
-#define BODY_MOST      65536 /* fits a valid body; small, since [main] parses it */
+#define LIST_DEFAULT  20
+#define LIST_MOST     100
+#define WINDOW_MOST_S (30 * 86400)
+#define BODY_MOST     65536 /* fits a valid body; small, since [main] parses it */
 
 /* ---- creating ---------------------------------------------------------------------- */
 
@@ -79,26 +76,6 @@ static int read_window(const char *window, int64_t *seconds, struct lls_api_erro
                       "30m, 7d), at most 30d");
 }
 
-static int read_metadata(json_t *body, json_t **out, struct lls_api_error *error)
-{
-  json_t *metadata = json_object_get(body, "metadata"), *value;
-  const char *key;
-  *out = NULL;
-  if (metadata == NULL || json_is_null(metadata))
-    return 0;
-  bool sound = json_is_object(metadata) && json_object_size(metadata) <= METADATA_PAIRS;
-  json_object_foreach(metadata, key, value) sound =
-      sound && strlen(key) <= METADATA_KEY && json_is_string(value) &&
-      json_string_length(value) <= METADATA_VALUE;
-  if (!sound)
-    return lls_api_fail(error, 400, NULL, "metadata",
-                        "'metadata' must be an object of at most %d strings, of %d "
-                        "bytes each, with names of at most %d",
-                        METADATA_PAIRS, METADATA_VALUE, METADATA_KEY);
-  *out = json_incref(metadata);
-  return 0;
-}
-
 static int read_request(const struct lls_api *api, json_t *body,
                         struct lls_batch_request *out, struct lls_api_error *error)
 {
@@ -113,7 +90,7 @@ static int read_request(const struct lls_api *api, json_t *body,
     return lls_api_fail(error, 400, NULL, "output_expires_after",
                         "'output_expires_after' is not supported: files are kept until "
                         "they are deleted");
-  return read_metadata(body, &out->metadata, error);
+  return lls_store_metadata(body, &out->metadata, error);
 }
 
 static void ask_create(struct lls_store_call *call, struct lls_store *store)

@@ -176,3 +176,61 @@ json_t *lls_store_list(const struct lls_store_call *call, json_t *data)
                    "first_id", json_string_value(first), "last_id",
                    json_string_value(last), "has_more", more);
 }
+
+/* ---- pages ------------------------------------------------------------------------- */
+
+static json_t *item_at(const struct lls_store_call *call, json_t *items, size_t i)
+{
+  size_t n = json_array_size(items);
+  return json_array_get(items, call->oldest_first ? i : n - 1 - i);
+}
+
+/* Returns the index after the item that the client saw last; the end if there is no such
+ * item. */
+static size_t first_unseen(const struct lls_store_call *call, json_t *items)
+{
+  size_t i = 0, n = json_array_size(items);
+  if (call->seen[0] == '\0')
+    return 0;
+  while (i < n) {
+    const char *id = json_string_value(json_object_get(item_at(call, items, i++), "id"));
+    if (id != NULL && strcmp(id, call->seen) == 0)
+      break;
+  }
+  return i;
+}
+
+json_t *lls_store_page(const struct lls_store_call *call, json_t *items)
+{
+  json_t *data = json_array();
+  size_t i = first_unseen(call, items);
+  for (; i < json_array_size(items) && json_array_size(data) <= (size_t)call->limit; i++)
+    json_array_append(data, item_at(call, items, i));
+  return lls_store_list(call, data);
+}
+
+/* ---- metadata ---------------------------------------------------------------------- */
+
+#define METADATA_PAIRS 16
+#define METADATA_KEY   64
+#define METADATA_VALUE 512
+
+int lls_store_metadata(json_t *body, json_t **out, struct lls_api_error *error)
+{
+  json_t *metadata = json_object_get(body, "metadata"), *value;
+  const char *key;
+  *out = NULL;
+  if (metadata == NULL || json_is_null(metadata))
+    return 0;
+  bool sound = json_is_object(metadata) && json_object_size(metadata) <= METADATA_PAIRS;
+  json_object_foreach(metadata, key, value) sound =
+      sound && strlen(key) <= METADATA_KEY && json_is_string(value) &&
+      json_string_length(value) <= METADATA_VALUE;
+  if (!sound)
+    return lls_api_fail(error, 400, NULL, "metadata",
+                        "'metadata' must be an object of at most %d strings, of %d "
+                        "bytes each, with names of at most %d",
+                        METADATA_PAIRS, METADATA_VALUE, METADATA_KEY);
+  *out = json_incref(metadata);
+  return 0;
+}

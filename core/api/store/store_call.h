@@ -55,6 +55,14 @@ int lls_store_call_read_query(struct lls_store_call *call, int64_t limit, int64_
  * over. */
 json_t *lls_store_list(const struct lls_store_call *call, json_t *data);
 
+/* [store] Returns a list object with the page of `items` that the query asked for; they
+ * are in their order, the oldest first. */
+json_t *lls_store_page(const struct lls_store_call *call, json_t *items);
+
+/* [any] Reads a body's metadata, strings by short names: sets *out to a new reference, or
+ * NULL without any. Returns 0, or -1 with *error set. */
+int lls_store_metadata(json_t *body, json_t **out, struct lls_api_error *error);
+
 /* Converts a status of the store to an error for a client. param: the parameter that
  * named the missing object. */
 void lls_store_error(int status, const struct lls_error *why, const char *param,
