@@ -89,7 +89,69 @@ def pooling_type(folder):
     return gguf.PoolingType.CLS if pooling["pooling_mode_cls_token"] else gguf.PoolingType.MEAN
 
 
+def convert_gemma(name):
+    """EmbeddingGemma with the tokeniser of BERT, which is not looked at; norms include the 1 that the model adds."""
+    folder = ROOT / name
+    config = json.loads((folder / "config.json").read_text())
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA_EMBEDDING, config["num_hidden_layers"])
+    out = gguf.GGUFWriter(ROOT / f"{name}.gguf", "gemma-embedding")
+    out.add_block_count(config["num_hidden_layers"])
+    out.add_context_length(config["max_position_embeddings"])
+    out.add_embedding_length(config["hidden_size"])
+    out.add_feed_forward_length(config["intermediate_size"])
+    out.add_head_count(config["num_attention_heads"])
+    out.add_head_count_kv(config["num_key_value_heads"])
+    out.add_key_length(config["head_dim"])
+    out.add_value_length(config["head_dim"])
+    out.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    out.add_rope_freq_base(config["rope_parameters"]["full_attention"]["rope_theta"])
+    out.add_rope_freq_base_swa(config["rope_parameters"]["sliding_attention"]["rope_theta"])
+    out.add_sliding_window(config["sliding_window"])
+    out.add_sliding_window_pattern([t == "sliding_attention" for t in config["layer_types"]])
+    out.add_causal_attention(False)
+    out.add_pooling_type(pooling_type(folder))
+    add_tokens(out, folder)
+    for own, tensor in tensors(folder):
+        tensor = tensor + 1 if "norm" in own else tensor
+        out.add_tensor(names.get_name(own, (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+    for dense in 2, 3:
+        for _, tensor in tensors(folder / f"{dense}_Dense"):
+            out.add_dense_features_dims(f"dense_{dense}", tensor.shape[1], tensor.shape[0])
+            out.add_tensor(f"dense_{dense}.weight", numpy.ascontiguousarray(tensor))
+    write(out)
+
+
+def convert_nomic(name):
+    folder = ROOT / name
+    config = json.loads((folder / "config.json").read_text())
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.NOMIC_BERT, config["n_layer"])
+    out = gguf.GGUFWriter(ROOT / f"{name}.gguf", "nomic-bert")
+    out.add_block_count(config["n_layer"])
+    out.add_context_length(config["n_positions"])
+    out.add_embedding_length(config["n_embd"])
+    out.add_feed_forward_length(config["n_inner"])
+    out.add_head_count(config["n_head"])
+    out.add_layer_norm_eps(config["layer_norm_epsilon"])
+    out.add_rope_freq_base(float(config["rotary_emb_base"]))
+    out.add_causal_attention(False)
+    out.add_pooling_type(pooling_type(folder))
+    out.add_token_type_count(config["type_vocab_size"])
+    add_tokens(out, folder)
+    for own, tensor in tensors(folder):
+        out.add_tensor(names.get_name(own, (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+    write(out)
+
+
+def write(out):
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+
+
 def convert(name):
+    if name in ("gemma", "nomic"):
+        return convert_gemma(name) if name == "gemma" else convert_nomic(name)
     folder = ROOT / name
     config = json.loads((folder / "config.json").read_text())
     skipped = config.get("pad_token_id", 1) + 1 if "roberta" in config["model_type"] else 0
@@ -113,11 +175,8 @@ def convert(name):
         if own.endswith("position_embeddings.weight"):
             tensor = tensor[skipped:]
         out.add_tensor(names.get_name(own.removeprefix("roberta."), (".weight", ".bias")), numpy.ascontiguousarray(tensor))
-    out.write_header_to_file()
-    out.write_kv_data_to_file()
-    out.write_tensors_to_file()
-    out.close()
+    write(out)
 
 
-for model in sys.argv[1:] or ("cls", "roberta", "xlmr", "xlmr-pair"):
+for model in sys.argv[1:] or ("cls", "roberta", "xlmr", "xlmr-pair", "nomic", "gemma"):
     convert(model)

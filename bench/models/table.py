@@ -21,8 +21,8 @@ from families import FAMILIES
 OLDER = {
     4: "Qwen3", 6: "Llama 3", 7: "gpt-oss", 8: "Qwen2.5", 9: "Qwen3-MoE", 16: "Gemma 3 (text)", 22: "Phi-4, Phi-4-mini",
     28: "Mistral 7B, Nemo", 29: "SmolLM2, 3", 32: "Gemma 2", 33: "Mixtral", 39: "Falcon 3", 43: "Yi, OLMo 2", 46: "OPT",
-    47: "Pythia", 52: "MiniLM", 53: "bge", 55: "Qwen3-Embedding",
-    59: "cross-encoders"
+    47: "Pythia", 52: "MiniLM", 53: "bge", 54: "mpnet", 55: "Qwen3-Embedding", 56: "EmbeddingGemma", 57: "nomic",
+    58: "gte, ModernBERT", 59: "cross-encoders"
 }
 
 

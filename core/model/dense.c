@@ -11,9 +11,9 @@
 #include "core/base/file.h"
 #include "core/base/json_parse.h"
 #include "core/device/tensor.h"
+#include "core/model/checkpoint.h"
 #include "core/model/gguf.h"
 #include "core/model/json.h"
-#include "core/model/safetensors.h"
 
 #define MOST_BYTES (1 << 20) /* of modules.json */
 
@@ -73,15 +73,38 @@ static int add_module(const char *folder, const json_t *module, struct lls_dense
   return rc;
 }
 
-int lls_dense_read(const char *folder, struct lls_dense *out, struct lls_error *err)
+/* Reads the sizes of the two matrices that a GGUF file of EmbeddingGemma may have. */
+static int read_gguf(const char *path, struct lls_dense *out, struct lls_error *err)
+{
+  struct lls_gguf *g;
+  int rc = lls_gguf_open(path, &g, err);
+  if (rc < 0)
+    return rc;
+  for (uint32_t i = 2; i <= 3; i++) {
+    struct lls_dense_matrix *m = &out->matrix[out->n];
+    char tensor[sizeof m->folder + 8];
+    snprintf(m->folder, sizeof m->folder, "dense_%u", i);
+    snprintf(tensor, sizeof tensor, "%s.weight", m->folder);
+    const struct lls_gguf_tensor *t = lls_gguf_tensor(g, tensor);
+    if (t == NULL || t->n_dims != 2 || t->shape[0] > UINT32_MAX ||
+        t->shape[1] > UINT32_MAX)
+      continue;
+    m->outputs = (uint32_t)t->shape[0];
+    m->inputs = (uint32_t)t->shape[1];
+    out->n++;
+  }
+  lls_gguf_close(g);
+  return out->n == 2 && out->matrix[0].outputs != out->matrix[1].inputs
+             ? lls_fail(err, -EINVAL, "%s: dense_3 does not fit dense_2", path)
+             : 0;
+}
+
+static int read_folder(const char *folder, struct lls_dense *out, struct lls_error *err)
 {
   char path[sizeof((struct lls_json *)0)->file];
   FILE *file;
   size_t i;
   json_t *module;
-  *out = (struct lls_dense){0};
-  if (lls_is_gguf(folder))
-    return 0;
   snprintf(path, sizeof path, "%s/modules.json", folder);
   int rc = lls_file_open(path, MOST_BYTES, &file, err);
   if (rc < 0)
@@ -99,26 +122,37 @@ int lls_dense_read(const char *folder, struct lls_dense *out, struct lls_error *
   return rc;
 }
 
+int lls_dense_read(const char *folder, struct lls_dense *out, struct lls_error *err)
+{
+  *out = (struct lls_dense){0};
+  return lls_is_gguf(folder) ? read_gguf(folder, out, err)
+                             : read_folder(folder, out, err);
+}
+
 /* ---- numbers ----------------------------------------------------------------------- */
 
 /* Reads a matrix (outputs, inputs), which the caller frees. */
 static int read_matrix(const char *folder, const struct lls_dense_matrix *m, float **out,
                        struct lls_error *err)
 {
-  char path[PATH_MAX];
-  struct lls_safetensors *file;
+  char path[PATH_MAX], name[sizeof m->folder + 8];
+  struct lls_checkpoint *file;
   struct lls_tensor_view view;
-  snprintf(path, sizeof path, "%s/%s", folder, m->folder);
-  int rc = lls_safetensors_open(path, &file, err);
+  bool gguf = lls_is_gguf(folder);
+  *out = NULL;
+  snprintf(path, sizeof path, "%s%s%s", folder, gguf ? "" : "/", gguf ? "" : m->folder);
+  snprintf(name, sizeof name, "%s.weight", gguf ? m->folder : "linear");
+  int rc = lls_checkpoint_open(path, &file, err);
   if (rc < 0)
     return rc;
-  rc = lls_safetensors_view(file, "linear.weight", m->outputs, m->inputs, &view, err);
-  *out = rc == 0 ? malloc((size_t)m->outputs * m->inputs * sizeof **out) : NULL;
+  rc = lls_checkpoint_view(file, name, m->outputs, m->inputs, &view, err);
+  if (rc == 0)
+    *out = malloc((size_t)m->outputs * m->inputs * sizeof **out);
   if (rc == 0 && *out == NULL)
     rc = lls_fail(err, -ENOMEM, "out of memory");
   for (uint32_t i = 0; rc == 0 && i < m->outputs; i++)
     lls_tensor_read_row(&view, i, *out + (size_t)i * m->inputs);
-  lls_safetensors_close(file);
+  lls_checkpoint_close(file);
   return rc;
 }
 

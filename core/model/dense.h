@@ -16,14 +16,15 @@
 struct lls_dense {
   uint32_t n; /* 0: the folder has none */
   struct lls_dense_matrix {
-    char folder[64]; /* below the model's */
+    char folder[64]; /* below the model's; a GGUF file: the tensor's name */
     uint32_t inputs, outputs;
   } matrix[LLS_MAX_DENSE]; /* (n) in the order in which a vector passes them */
 };
 
-/* Reads modules.json and the modules' config.json. A missing modules.json and a GGUF file
- * have none. Returns 0; -EINVAL for a broken file; -ENOTSUP, with the reason in err, for
- * a module that is no linear map, or for matrices that do not fit each other. */
+/* Reads modules.json and the modules' config.json, or a GGUF file's dense_2 and dense_3.
+ * A folder without modules.json has none. Returns 0; -EINVAL for a broken file; -ENOTSUP,
+ * with the reason in err, for a module that is no linear map, or for matrices that do not
+ * fit each other. */
 int lls_dense_read(const char *folder, struct lls_dense *out, struct lls_error *err);
 
 /* Reads the matrices and multiplies them: *out (outputs of the last, inputs of the first)

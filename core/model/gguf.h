@@ -29,6 +29,7 @@ struct lls_gguf_architecture {
   const char *model;     /* class of the dense models in config.json's "architectures" */
   const char *mixture;   /* class of the mixtures of experts, or NULL */
   bool encoder;          /* the model has BERT's layers */
+  bool both_ways;        /* a generator's layers look both ways and make vectors */
   bool dense_layers;     /* some layers of a mixture may have an MLP without experts */
   bool pairs;            /* rows of query and key are stored in pairs */
   bool post_norms;       /* post_attention_norm is the norm of that name in folders */

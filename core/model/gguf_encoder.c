@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encoders in GGUF files: BERT's layers under the architecture "bert", the name that
- * llama.cpp's converter uses for BERT and RoBERTa. In both, position vectors begin with
- * the one of a text's first token, so both become a BertModel here. The converter omits
- * the pooler of BERT's cross-encoders, without which the scores differ: files with a
- * head are refused.
+ * llama.cpp's converter uses for BERT and RoBERTa, and under "nomic-bert". In both,
+ * position vectors begin with the one of a text's first token, so both become a BertModel
+ * here. The converter omits the pooler of BERT's cross-encoders, without which the scores
+ * differ: files with a head are refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,9 @@ static bool looks_back_only(const struct lls_gguf *g)
 {
   json_t *value = NULL;
   struct lls_error ignored;
-  lls_gguf_value(g->files[0], "bert.attention.causal", &value, &ignored);
+  char key[96];
+  snprintf(key, sizeof key, "%s.attention.causal", g->architecture->name);
+  lls_gguf_value(g->files[0], key, &value, &ignored);
   bool causal = json_is_true(value);
   json_decref(value);
   return causal;
@@ -49,9 +51,9 @@ int lls_gguf_describe_encoder(const struct lls_gguf *g, json_t *config,
     return rc;
   if (looks_back_only(g))
     return lls_fail(err, -ENOTSUP,
-                    "%s: bert.attention.causal is true; only attention both ways is "
+                    "%s: %s.attention.causal is true; only attention both ways is "
                     "supported",
-                    g->files[0]->path);
+                    g->files[0]->path, g->architecture->name);
   /* RoBERTa has one type, which may be stored as a vector. */
   if (types != NULL)
     json_object_set_new(

@@ -196,6 +196,10 @@ static const struct {
     {"expert_gating_func", SOFTMAX},
     {"rope.dimension_sections", READ}, /* equal for text: one number a position */
     {"n_deepstack_layers", READ},      /* of images */
+    {"dense_2_feat_in", READ},         /* dense.c */
+    {"dense_2_feat_out", READ},
+    {"dense_3_feat_in", READ},
+    {"dense_3_feat_out", READ},
 };
 
 static double own_number(const struct lls_gguf *g, const char *own)
@@ -237,6 +241,11 @@ static bool is_unused(const json_t *value)
          (json_is_number(value) && json_number_value(value) == 0);
 }
 
+static bool makes_vectors(const struct lls_gguf *g)
+{
+  return g->architecture->encoder || g->architecture->both_ways;
+}
+
 static bool is_fine(const struct lls_gguf *g, const json_t *config, const char *own,
                     const json_t *value)
 {
@@ -248,9 +257,9 @@ static bool is_fine(const struct lls_gguf *g, const json_t *config, const char *
     return is_unused(value);
   enum rule rule = rules[i].rule;
   if (rule == TRUE) /* gguf_encoder.c reads it for encoders */
-    return g->architecture->encoder || json_is_true(value);
+    return makes_vectors(g) || json_is_true(value);
   if (rule == POOLED)
-    return g->architecture->encoder || is != RANK;
+    return makes_vectors(g) || is != RANK;
   return rule == READ || (json_is_number(value) && is == 0) ||
          (json_is_number(value) && fabs(is - wanted(g, config, rule)) < 1e-5) ||
          (rule == SOFTMAX && is == 3 && strcmp(g->architecture->name, "gpt-oss") == 0);

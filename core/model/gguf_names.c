@@ -15,8 +15,38 @@ static void describe_olmo(const struct lls_gguf *g, json_t *config)
     json_object_set_new(config, "architectures", json_pack("[s]", "Olmo3ForCausalLM"));
 }
 
+static void describe_embedding_gemma(const struct lls_gguf *g, json_t *config)
+{
+  (void)g;
+  json_object_set_new(config, "use_bidirectional_attention", json_true());
+}
+
+static const struct lls_gguf_pair dense_tensors[] = {
+    {"dense_2", "dense_2"}, {"dense_3", "dense_3"}, {NULL, NULL}};
+
+static const struct lls_gguf_pair nomic_tensors[] = {{"emb_ln", "token_embd_norm"},
+                                                     {"attn.Wqkv", "attn_qkv"},
+                                                     {"attn.out_proj", "attn_output"},
+                                                     {"norm1", "attn_output_norm"},
+                                                     {"mlp.fc11", "ffn_up"},
+                                                     {"mlp.fc12", "ffn_gate"},
+                                                     {"mlp.fc2", "ffn_down"},
+                                                     {"norm2", "layer_output_norm"},
+                                                     {NULL, NULL}};
+
 static const struct lls_gguf_architecture architectures[] = {
     {.name = "bert", .model = "BertModel", .encoder = true},
+    {.name = "nomic-bert",
+     .model = "NomicBertModel",
+     .encoder = true,
+     .tensors = nomic_tensors},
+    {.name = "gemma-embedding",
+     .model = "Gemma3TextModel",
+     .both_ways = true,
+     .post_norms = true,
+     .raised_norms = true,
+     .tensors = dense_tensors,
+     .describe = describe_embedding_gemma},
     {.name = "llama",
      .model = "LlamaForCausalLM",
      .mixture = "MixtralForCausalLM",
@@ -205,16 +235,20 @@ static const struct lls_gguf_pair encoder_parts[] = {
     {"output.LayerNorm", "layer_output_norm"},
 };
 
-static bool encoder_name(const char *name, char *out, size_t size)
+static bool encoder_name(const struct lls_gguf_architecture *a, const char *name,
+                         char *out, size_t size)
 {
   unsigned layer;
   int skip = 0;
-  bool in_layer = sscanf(name, "encoder.layer.%u.%n", &layer, &skip) == 1 && skip > 0;
+  bool in_layer = (sscanf(name, "encoder.layer.%u.%n", &layer, &skip) == 1 ||
+                   sscanf(name, "encoder.layers.%u.%n", &layer, &skip) == 1) &&
+                  skip > 0;
   const char *part = name + (in_layer ? skip : 0), *suffix = strrchr(part, '.');
   size_t length = suffix != NULL ? (size_t)(suffix - part) : 0;
-  const char *found = in_layer
-                          ? look_up(encoder_parts, COUNT(encoder_parts), part, length)
-                          : look_up(encoder_ends, COUNT(encoder_ends), part, length);
+  const char *found = own_name(a, part, length);
+  if (found == NULL)
+    found = in_layer ? look_up(encoder_parts, COUNT(encoder_parts), part, length)
+                     : look_up(encoder_ends, COUNT(encoder_ends), part, length);
   if (found != NULL && in_layer)
     snprintf(out, size, "blk.%u.%s%s", layer, found, suffix);
   else if (found != NULL)
@@ -241,7 +275,7 @@ bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char
   int skip = 0;
   *expert = -1;
   if (a->encoder)
-    return encoder_name(name, out, size);
+    return encoder_name(a, name, out, size);
   name = without_prefix(name);
   bool in_layer = (sscanf(name, "layers.%u.%n", &layer, &skip) == 1 && skip > 0) ||
                   (sscanf(name, "h.%u.%n", &layer, &skip) == 1 && skip > 0) ||
