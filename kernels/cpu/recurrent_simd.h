@@ -15,6 +15,8 @@
 
 /* Tokens whose k, q and gates are made ready together: 2 x 8 KiB at 128 dims. */
 #define TILE 16
+/* Bytes from a state's use to its prefetch, which reaches into the next head's. */
+#define AHEAD 4096
 /* Columns that wait between two tiles. */
 #define COLUMNS 256
 
@@ -77,6 +79,7 @@ static struct state head_state(const struct lls_recurrent_span *s, size_t head,
   if (s->from == NULL)
     for (size_t i = 0; i < rows; i++)
       memset(s->to + at + i * columns + begin, 0, (end - begin) * sizeof(float));
+  at += begin;
   return (struct state){(s->from == NULL ? s->to : s->from) + at, s->to + at, rows,
                         columns};
 }
@@ -169,7 +172,16 @@ struct delta_tile {
   float decay[TILE], beta[TILE];
   float known[COLUMNS]; /* k^T S of the next token */
   size_t first, n;      /* rows */
+  size_t coming;        /* rows of the tile behind it */
 };
+
+/* A head is a short part of each row, too far from the next row's for the processor to
+ * fetch by itself. */
+INLINE void fetch(const float *p, size_t n)
+{
+  for (size_t i = 0; i < n; i += 16)
+    _mm_prefetch((const char *)(p + i), _MM_HINT_T1);
+}
 
 /* y = x / sqrt(|x|^2 + epsilon) scale */
 static void to_length(const float *x, size_t n, float epsilon, float scale, float *y)
@@ -188,6 +200,12 @@ static void read_delta_tile(const struct lls_gated_delta *d, uint32_t head,
                             struct delta_tile *tile)
 {
   const size_t key = (size_t)lls_delta_key_head(d, head) * d->key_dim;
+  const size_t value = (size_t)head * d->value_dim, next = tile->first + tile->n;
+  for (size_t row = next; row < next + tile->coming; row++) {
+    fetch(d->k.at + row * d->k.stride + key, d->key_dim);
+    fetch(d->q.at + row * d->q.stride + key, d->key_dim);
+    fetch(d->v.at + row * d->v.stride + value, d->value_dim);
+  }
   for (size_t t = 0; t < tile->n; t++) {
     size_t row = tile->first + t;
     to_length(d->k.at + row * d->k.stride + key, d->key_dim, d->epsilon, 1,
@@ -224,57 +242,92 @@ INLINE void delta_known(const struct state *s, const float *k, const size_t vect
     column_put(known, j, n, sum[j]);
 }
 
-/* S = decay S + k change, out = q^T S, known = next^T S, for n columns in `vectors`
- * vectors. next: the next token's k, or NULL. */
-INLINE void delta_update(const struct state *s, const float *k, const float *q,
-                         const float *next, vf decay, const vf *change,
-                         const size_t vectors, size_t n, float *out, float *known)
+/* What a token does to columns: S = decay S + k (beta (v - decay known)), out = q^T S,
+ * known = next^T S. */
+struct delta_token {
+  const float *k, *q, *v, *next; /* next: the next token's k, or NULL */
+  float *out, *known;
+  float decay, beta;
+};
+
+/* n columns, in `vectors` vectors. more: there is a next token. alone: there is no other
+ * token, so the next head's state is to come from memory now. */
+INLINE void delta_update(const struct delta_token *t, struct state s, const bool more,
+                         const bool alone, const size_t vectors, size_t n)
 {
-  vf sum[4], ahead[4];
+  vf change[8], sum[8], ahead[4], decay = vset(t->decay);
   UNROLL
-  for (size_t j = 0; j < vectors; j++)
-    sum[j] = ahead[j] = vzero();
-  const float *from = s->from;
-  float *to = s->to;
-  for (size_t i = 0; i < s->rows; i++, from += s->stride, to += s->stride) {
-    vf weight = vset(k[i]), query = vset(q[i]), coming = vset(next[i]);
+  for (size_t j = 0; j < vectors; j++) {
+    vf new = vfnma(decay, column_get(t->known, j, n), column_get(t->v, j, n));
+    change[j] = vmul(vset(t->beta), new);
+    sum[j] = vzero();
+    if (more)
+      ahead[j] = vzero();
+  }
+  const size_t head = s.rows * s.stride;
+  for (size_t i = 0; i < s.rows; i++, s.from += s.stride, s.to += s.stride) {
+    vf k = vset(t->k[i]), q = vset(t->q[i]), next = more ? vset(t->next[i]) : vzero();
     UNROLL
     for (size_t j = 0; j < vectors; j++) {
-      vf x = vfma(weight, change[j], vmul(decay, column_get(from, j, n)));
-      column_put(to, j, n, x);
-      sum[j] = vfma(query, x, sum[j]);
-      ahead[j] = vfma(coming, x, ahead[j]);
+      vf x = vfma(k, change[j], vmul(decay, column_get(s.from, j, n)));
+      if (alone)
+        _mm_prefetch((const char *)(s.from + head + j * LANES), _MM_HINT_T1);
+      column_put(s.to, j, n, x);
+      sum[j] = vfma(q, x, sum[j]);
+      if (more)
+        ahead[j] = vfma(next, x, ahead[j]);
     }
   }
   UNROLL
   for (size_t j = 0; j < vectors; j++) {
-    column_put(out, j, n, sum[j]);
-    column_put(known, j, n, ahead[j]);
+    column_put(t->out, j, n, sum[j]);
+    if (more)
+      column_put(t->known, j, n, ahead[j]);
   }
 }
 
-/* The tile's tokens for n columns from `column` on, whose `known` is that of the first
- * token. */
-INLINE void delta_block(const struct lls_gated_delta *d, const struct delta_tile *tile,
-                        struct state s, size_t column, const size_t vectors, size_t n,
-                        float *known)
+INLINE struct delta_token delta_token(const struct lls_gated_delta *d,
+                                      struct delta_tile *tile, size_t t, size_t column,
+                                      size_t known)
 {
-  for (size_t t = 0; t < tile->n; t++) {
-    const float *v = d->v.at + (tile->first + t) * d->v.stride + column;
-    float *out = d->out.at + (tile->first + t) * d->out.stride + column;
-    const float *k = tile->k + t * s.rows, *q = tile->q + t * s.rows;
-    vf decay = vset(tile->decay[t]), beta = vset(tile->beta[t]), change[4];
-    UNROLL
-    for (size_t j = 0; j < vectors; j++)
-      change[j] = vmul(beta, vfnma(decay, column_get(known, j, n), column_get(v, j, n)));
-    delta_update(&s, k, q, t + 1 < tile->n ? k + s.rows : k, decay, change, vectors, n,
-                 out, known);
-    s.from = s.to;
-  }
+  const size_t row = tile->first + t;
+  return (struct delta_token){.k = tile->k + t * d->key_dim,
+                              .q = tile->q + t * d->key_dim,
+                              .v = d->v.at + row * d->v.stride + column,
+                              .next = tile->k + (t + 1) * d->key_dim,
+                              .out = d->out.at + row * d->out.stride + column,
+                              .known = tile->known + known,
+                              .decay = tile->decay[t],
+                              .beta = tile->beta[t]};
 }
 
-/* Vectors whose sums a pass keeps in registers. */
-#define UPDATE_VECTORS (LANES == 16 ? 4 : 2)
+/* The tile's tokens for n columns, of which the first has `known`. */
+INLINE void delta_block(const struct lls_gated_delta *d, struct delta_tile *tile,
+                        struct state s, size_t column, size_t known, const bool alone,
+                        const size_t vectors, size_t n)
+{
+  for (size_t t = 0; !alone && t + 1 < tile->n; t++, s.from = s.to) {
+    const struct delta_token token = delta_token(d, tile, t, column, known);
+    delta_update(&token, s, true, false, vectors, n);
+  }
+  const struct delta_token last = delta_token(d, tile, tile->n - 1, column, known);
+  delta_update(&last, s, false, alone, vectors, n);
+}
+
+/* Vectors whose sums a pass keeps in registers: all of this for one token, since its
+ * state comes from memory; half if it computes the next token's `known` too. */
+#define DELTA_VECTORS(alone) (LANES / ((alone) ? 2 : 4))
+
+INLINE void delta_blocks(const struct lls_gated_delta *d, struct delta_tile *tile,
+                         struct state s, size_t column, const bool alone, size_t n)
+{
+  const size_t step = DELTA_VECTORS(alone) * LANES;
+  size_t i = 0;
+  for (; i + step <= n; i += step, s.from += step, s.to += step)
+    delta_block(d, tile, s, column + i, i, alone, DELTA_VECTORS(alone), LANES);
+  for (; i < n; i += LANES, s.from += LANES, s.to += LANES)
+    delta_block(d, tile, s, column + i, i, alone, 1, n - i);
+}
 
 /* All tokens of a tile for columns [0, n) of the state given. */
 static void delta_columns(const struct lls_gated_delta *d, struct delta_tile *tile,
@@ -286,11 +339,10 @@ static void delta_columns(const struct lls_gated_delta *d, struct delta_tile *ti
     delta_known(&at, tile->k, 8, LANES, tile->known + i);
   for (; i < n; i += LANES, at.from += LANES)
     delta_known(&at, tile->k, 1, n - i, tile->known + i);
-  const size_t step = UPDATE_VECTORS * LANES;
-  for (i = 0; i + step <= n; i += step, s.from += step, s.to += step)
-    delta_block(d, tile, s, column + i, UPDATE_VECTORS, LANES, tile->known + i);
-  for (; i < n; i += LANES, s.from += LANES, s.to += LANES)
-    delta_block(d, tile, s, column + i, 1, n - i, tile->known + i);
+  if (tile->n == 1)
+    delta_blocks(d, tile, s, column, true, n);
+  else
+    delta_blocks(d, tile, s, column, false, n);
 }
 
 /* Bytes: the state once read and once written a span, and its columns in L1 or L2 for
@@ -303,10 +355,12 @@ static void delta(const struct lls_gated_delta *d, const struct lls_recurrent_sp
   struct delta_tile tile = {.first = span->first_row};
   for (; tile.first < last; tile.first += tile.n) {
     tile.n = last - tile.first < TILE ? last - tile.first : TILE;
+    tile.coming = last - tile.first - tile.n;
+    tile.coming = tile.coming < TILE ? tile.coming : TILE;
     read_delta_tile(d, head, &tile);
-    for (size_t i = begin, n; i < end; i += n) {
+    struct state part = s;
+    for (size_t i = begin, n; i < end; i += n, part.from += n, part.to += n) {
       n = end - i < COLUMNS ? end - i : COLUMNS;
-      struct state part = {s.from + i, s.to + i, s.rows, s.stride};
       delta_columns(d, &tile, part, head * columns + i, n);
     }
     s.from = s.to;
@@ -361,6 +415,8 @@ INLINE void space_pass(const struct lls_state_space *p, const struct space_tile 
     UNROLL
     for (size_t j = 0; j < vectors; j++) {
       vf value = column_get(s.from, j, n);
+      if (tokens == 1)
+        _mm_prefetch((const char *)(s.from + j * LANES) + AHEAD, _MM_HINT_T0);
       UNROLL
       for (size_t m = 0; m < tokens; m++) {
         value = vfma(vset(b[m * tile->b_stride + i]), input[m][j], vmul(decay[m], value));
@@ -379,18 +435,23 @@ INLINE void space_pass(const struct lls_state_space *p, const struct space_tile 
   }
 }
 
-INLINE void space_block(const struct lls_state_space *p, const struct space_tile *tile,
-                        struct state s, size_t column, const size_t vectors, size_t n)
-{
-  size_t t = 0;
-  for (; t + 4 <= tile->n; t += 4, s.from = s.to)
-    space_pass(p, tile, s, t, 4, column, vectors, n);
-  for (; t < tile->n; t++, s.from = s.to)
-    space_pass(p, tile, s, t, 1, column, vectors, n);
-}
+/* Vectors of a block: 4 tokens' sums and inputs take 8 registers a vector. One token
+ * takes as many columns as are next to each other, since its state comes from memory. */
+#define SPACE_VECTORS(tokens) ((tokens) == 1 ? 4 : LANES == 16 ? 2 : 1)
 
-/* Vectors of a block: for 4 tokens sums and inputs take 8 registers a vector. */
-#define SPACE_VECTORS (LANES == 16 ? 2 : 1)
+/* Tokens [t, t + tokens) of the tile for n columns of the state given; `column` in a
+ * row. */
+INLINE void space_columns(const struct lls_state_space *p, const struct space_tile *tile,
+                          struct state s, size_t t, const size_t tokens, size_t column,
+                          size_t n)
+{
+  const size_t step = SPACE_VECTORS(tokens) * LANES;
+  size_t i = 0;
+  for (; i + step <= n; i += step, s.from += step, s.to += step)
+    space_pass(p, tile, s, t, tokens, column + i, SPACE_VECTORS(tokens), LANES);
+  for (; i < n; i += LANES, s.from += LANES, s.to += LANES)
+    space_pass(p, tile, s, t, tokens, column + i, 1, n - i);
+}
 
 /* Bytes: the state once read and once written a span, and its columns in L1 or L2 every 4
  * tokens; operations 5 a token and element of the state, of which the decay is 1. */
@@ -398,7 +459,7 @@ static void space(const struct lls_state_space *p, const struct lls_recurrent_sp
                   uint32_t head, size_t begin, size_t end)
 {
   const size_t columns = p->head_dim, last = (size_t)span->first_row + span->n_rows;
-  const size_t step = SPACE_VECTORS * LANES, base = head * columns;
+  const size_t column = head * columns + begin, n = end - begin;
   struct state s = head_state(span, head, p->state_dim, columns, begin, end);
   struct space_tile tile = {.first = span->first_row,
                             .b_stride = p->b.stride,
@@ -407,14 +468,11 @@ static void space(const struct lls_state_space *p, const struct lls_recurrent_sp
   for (; tile.first < last; tile.first += tile.n) {
     tile.n = last - tile.first < TILE ? last - tile.first : TILE;
     read_space_tile(p, head, &tile);
-    size_t i = begin;
-    for (; i + step <= end; i += step)
-      space_block(p, &tile, (struct state){s.from + i, s.to + i, s.rows, s.stride},
-                  base + i, SPACE_VECTORS, LANES);
-    for (; i < end; i += LANES)
-      space_block(p, &tile, (struct state){s.from + i, s.to + i, s.rows, s.stride},
-                  base + i, 1, end - i);
-    s.from = s.to;
+    size_t t = 0;
+    for (; t + 4 <= tile.n; t += 4, s.from = s.to)
+      space_columns(p, &tile, s, t, 4, column, n);
+    for (; t < tile.n; t++, s.from = s.to)
+      space_columns(p, &tile, s, t, 1, column, n);
   }
 }
 
