@@ -172,7 +172,7 @@ struct delta_tile {
   float decay[TILE], beta[TILE];
   float known[COLUMNS]; /* k^T S of the next token */
   size_t first, n;      /* rows */
-  size_t coming;        /* rows of the tile behind it */
+  size_t coming;        /* rows of the next tile */
 };
 
 /* A head is a short part of each row, too far from the next row's for the processor to
@@ -250,8 +250,8 @@ struct delta_token {
   float decay, beta;
 };
 
-/* n columns, in `vectors` vectors. more: there is a next token. alone: there is no other
- * token, so the next head's state is to come from memory now. */
+/* Works on n columns, in `vectors` vectors. more: there is a next token. alone: there is
+ * no other token, so the next head's state is to come from memory now. */
 INLINE void delta_update(const struct delta_token *t, struct state s, const bool more,
                          const bool alone, const size_t vectors, size_t n)
 {
