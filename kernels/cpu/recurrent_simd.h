@@ -242,7 +242,7 @@ INLINE void delta_known(const struct state *s, const float *k, const size_t vect
     column_put(known, j, n, sum[j]);
 }
 
-/* What a token does to columns: S = decay S + k (beta (v - decay known)), out = q^T S,
+/* A token changes columns so: S = decay S + k (beta (v - decay known)), out = q^T S,
  * known = next^T S. */
 struct delta_token {
   const float *k, *q, *v, *next; /* next: the next token's k, or NULL */
