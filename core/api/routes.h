@@ -35,6 +35,7 @@ struct lls_dialect;
   LLS_ROUTE_V1(ROUTE, "GET", "/models/*", lls_handle_model)                              \
   LLS_DIALECT_V1(DIALECT, "/responses", lls_responses)                                   \
   LLS_DIALECT_V1(DIALECT, "/responses/input_tokens", lls_response_counts)                \
+  LLS_DIALECT_V1(DIALECT, "/responses/compact", lls_response_compact)                    \
   LLS_ROUTE_V1(ROUTE, "GET", "/responses/*", lls_handle_response)                        \
   LLS_ROUTE_V1(ROUTE, "DELETE", "/responses/*", lls_handle_response_delete)              \
   LLS_ROUTE_V1(ROUTE, "POST", "/responses/*", lls_handle_response_cancel)                \

@@ -189,6 +189,14 @@ def check_background(client):
     same(client.responses.cancel(long.id).status, "cancelled", "one is cancelled")
 
 
+def check_compaction(client):
+    made = client.responses.compact(model=MODEL, input=[{"role": "user", "content": "Once upon"}, {"role": "assistant", "content": "A time"}])
+    same((made.object, [i.type for i in made.output]), ("response.compaction", ["message", "compaction"]), "a compaction")
+    said = client.responses.create(model=MODEL, input=[i.to_dict() for i in made.output] + [{"role": "user", "content": "Go on"}],
+                                   max_output_tokens=100)
+    ok("Once upon" in said.output_text and "Summary of the conversation so far" in said.output_text, "  from which a response goes on")
+
+
 def check_conversations(client):
     talk = client.conversations.create(items=[{"role": "user", "content": "Once upon"}], metadata={"topic": "tales"})
     same(client.conversations.retrieve(talk.id).metadata, {"topic": "tales"}, "a conversation")
@@ -290,6 +298,7 @@ def main():
     check_tools(client)
     check_embeddings(client)
     check_responses(client)
+    check_compaction(client)
     check_errors(client)
     check_models(client)
     if "batches" in sys.argv[3:]:

@@ -200,6 +200,7 @@ for (
     [{ input => 'a', temperature => -1 }, 'temperature', qr/temperature/],
     [{ input => 'a', previous_response_id => 'resp_1' }, 'previous_response_id', qr/this server stores no responses .*; send all items as 'input'/],
     [{ input => 'a', conversation => 'conv-1' }, 'conversation', qr/send all items as 'input'/],
+    [{ input => [{ type => 'compaction', encrypted_content => 'other' }] }, 'input', qr/a compaction that is not of this server/],
     [{ input => 'a', prompt => { id => 'p' } }, 'prompt', qr/no named prompts/],
     [{ input => 'a', background => $true }, 'background', qr/is not possible: this server stores no responses/],
     [{ input => 'a', truncation => 'some' }, 'truncation', qr/must be "auto" or "disabled"/],

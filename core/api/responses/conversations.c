@@ -186,7 +186,8 @@ static void ask_add(struct lls_store_call *call, struct lls_store *store)
   json_decref(found);
   if (call->status == 0)
     call->status = lls_conversation_add(store, &one, items, &request->room, &call->error);
-  json_t *data = call->status == 0 ? lls_json_parse_string(items, JSON_ALLOW_NUL, NULL) : NULL;
+  json_t *data =
+      call->status == 0 ? lls_json_parse_string(items, JSON_ALLOW_NUL, NULL) : NULL;
   free(items);
   call->limit = ITEMS_MOST;
   if (data != NULL)

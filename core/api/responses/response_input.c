@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/json_memory.h"
+#include "core/base/json_parse.h"
 #include "core/api/responses/responses.h"
 
 json_t *lls_response_reference(const json_t *item)
@@ -75,7 +76,8 @@ static json_t *stored_item(const json_t *given)
                                             {"function_call_output", "fco"},
                                             {"custom_tool_call", "ctc"},
                                             {"custom_tool_call_output", "ctco"},
-                                            {"reasoning", "rs"}};
+                                            {"reasoning", "rs"},
+                                            {"compaction", "cmp"}};
   json_t *item = json_copy((json_t *)given);
   if (json_object_get(item, "type") == NULL)
     lls_json_put(&item, "type", json_string("message"));
@@ -90,6 +92,11 @@ static json_t *stored_item(const json_t *given)
   if (json_object_get(item, "status") == NULL && strcmp(type, "reasoning") != 0)
     json_object_set_new(item, "status", json_string("completed"));
   return item;
+}
+
+json_t *lls_response_parse_items(const char *text)
+{
+  return text != NULL ? lls_json_parse_string(text, JSON_ALLOW_NUL, NULL) : NULL;
 }
 
 char *lls_response_input_text(const json_t *input)

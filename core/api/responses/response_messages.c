@@ -119,6 +119,22 @@ static int add_output(json_t *item, json_t *messages, struct lls_api_error *erro
   return 0;
 }
 
+/* Adds the summary of a compaction of this server. */
+static int add_summary(json_t *item, json_t *messages, struct lls_api_error *error)
+{
+  static const char mark[] = LLS_COMPACTION;
+  const char *text = json_string_value(json_object_get(item, "encrypted_content"));
+  if (text == NULL || strncmp(text, mark, sizeof mark - 1) != 0)
+    return lls_api_fail(error, 400, NULL, "input",
+                        "'input' has a compaction that is not of this server: its "
+                        "\"encrypted_content\" can't be read");
+  json_t *content =
+      json_sprintf("Summary of the conversation so far:\n%s", text + sizeof mark - 1);
+  json_array_append_new(messages,
+                        json_pack("{s:s, s:o}", "role", "user", "content", content));
+  return 0;
+}
+
 static int add_item(json_t *item, json_t *messages, struct lls_api_error *error)
 {
   char shown[48];
@@ -133,6 +149,8 @@ static int add_item(json_t *item, json_t *messages, struct lls_api_error *error)
     return add_call(item, "input", messages, error);
   if (has_type(item, "function_call_output") || has_type(item, "custom_tool_call_output"))
     return add_output(item, messages, error);
+  if (has_type(item, "compaction"))
+    return add_summary(item, messages, error);
   /* chat templates omit the reasoning of earlier turns */
   if (has_type(item, "reasoning"))
     return 0;

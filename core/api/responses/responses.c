@@ -104,6 +104,13 @@ static int check_conversation(const json_t *body, const struct lls_past *past,
                       past->why_none != NULL ? past->why_none : "'store' is false");
 }
 
+int lls_response_check_past(const json_t *body, const struct lls_past *past,
+                            struct lls_api_error *error)
+{
+  return check_previous(body, past, error) != 0 ? -1
+                                                : check_conversation(body, past, error);
+}
+
 static int check_supported(const json_t *body, struct lls_api_error *error)
 {
   if (is_given(json_object_get(body, "prompt")))
@@ -301,9 +308,8 @@ static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
 static json_t *as_chat(json_t *body, const struct lls_past *past, void **state,
                        struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
-  if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0 ||
-      check_background(body, past, error) != 0 ||
-      check_conversation(body, past, error) != 0 ||
+  if (lls_response_check_past(body, past, error) != 0 ||
+      check_supported(body, error) != 0 || check_background(body, past, error) != 0 ||
       lls_response_resolve(body, past, error) != 0)
     return NULL;
   json_t *chat = rest_of(body);
@@ -331,8 +337,7 @@ static json_t *as_chat(json_t *body, const struct lls_past *past, void **state,
   return NULL;
 }
 
-/* Renames the chat parameter of an error to the parameter that the client sent. */
-static void rename_param(struct lls_api_error *error)
+void lls_response_rename(struct lls_api_error *error)
 {
   static const char *const names[][2] = {{"messages", "input"},
                                          {"max_completion_tokens", "max_output_tokens"},
@@ -379,7 +384,7 @@ const struct lls_dialect lls_responses = {
     .framing = &lls_framing_named,
     .memory = &memory,
     .translate = as_chat,
-    .rename = rename_param,
+    .rename = lls_response_rename,
     .fit_prompts = lls_response_fit,
     .read_prompts = lls_chat_read_prompts,
     .whole = lls_response_whole,
@@ -405,7 +410,7 @@ const struct lls_dialect lls_response_counts = {
     .is_chat = true,
     .memory = &memory,
     .translate = as_chat,
-    .rename = rename_param,
+    .rename = lls_response_rename,
     .fit_prompts = lls_response_fit,
     .read_prompts = lls_chat_read_prompts,
     .count = count,

@@ -58,6 +58,14 @@ json_t *lls_response_messages(json_t *body, const struct lls_past *past,
 int lls_response_resolve(json_t *body, const struct lls_past *past,
                          struct lls_api_error *error);
 
+/* responses.c: checks what names a past, and renames the chat's parameters in errors. */
+int lls_response_check_past(const json_t *body, const struct lls_past *past,
+                            struct lls_api_error *error);
+void lls_response_rename(struct lls_api_error *error);
+
+/* Begins the text of a compaction (response_compact.c), which is otherwise a summary. */
+#define LLS_COMPACTION "llmserve-1-"
+
 /* response_tools.c: adds the tools of a body, and its tool_choice, to a chat. Tools that
  * this server can't have called are removed from the body and added to `unknown`.
  * Returns 0, or -1 with *error set. */
@@ -86,6 +94,9 @@ bool lls_response_needs(const json_t *body);
 /* Returns the valid `input` of a body as JSON text to be stored, each item with its id;
  * the caller frees it. NULL if out of memory. */
 char *lls_response_input_text(const json_t *input);
+
+/* Returns the items of such a text, a new reference; NULL without memory, or for NULL. */
+json_t *lls_response_parse_items(const char *text);
 
 /* echo: the members of the answer that repeat the request. input: stored with the
  * response, or NULL. Both are taken over. Returns NULL if out of memory. */
