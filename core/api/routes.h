@@ -54,12 +54,21 @@ struct lls_dialect;
   DIALECT("/openai/deployments/*/chat/completions", lls_chat_completions)                \
   DIALECT("/openai/deployments/*/completions", lls_completions)                          \
   DIALECT("/openai/deployments/*/embeddings", lls_embeddings)                            \
+  DIALECT("/openai/v1/chat/completions", lls_chat_completions)                           \
+  DIALECT("/openai/v1/completions", lls_completions)                                     \
+  DIALECT("/openai/v1/embeddings", lls_embeddings)                                       \
+  DIALECT("/openai/v1/responses", lls_responses)                                         \
+  DIALECT("/openai/responses", lls_responses)                                            \
+  ROUTE("GET", "/openai/v1/models", lls_handle_models)                                   \
+  DIALECT("/pooling", lls_pooling)                                                       \
+  DIALECT("/inference/v1/generate", lls_token_generation)                                \
   DIALECT("/invocations", lls_invocations)                                               \
   ROUTE("GET", "/ping", lls_handle_health)                                               \
   ROUTE("POST", "/ping", lls_handle_health)                                              \
   DIALECT("/generate", lls_tgi_generate)                                                 \
   DIALECT("/generate_stream", lls_tgi_stream)                                            \
   DIALECT("/", lls_tgi_root)                                                             \
+  ROUTE("GET", "/info", lls_handle_tgi_info)                                             \
   DIALECT("/api/chat", lls_ollama_chat)                                                  \
   DIALECT("/api/generate", lls_ollama_generate)                                          \
   DIALECT("/api/embed", lls_ollama_embed)                                                \

@@ -51,10 +51,31 @@ my %chat = (messages => [{ role => 'user', content => 'x' }], max_tokens => 1);
 is $server->post('/openai/deployments/any/chat/completions?api-version=2024-06-01', \%chat)->{json}{object}, 'chat.completion', "Azure's path of chats";
 is $server->post('/openai/deployments/a%2Fb/completions', { prompt => 'x', max_tokens => 1 })->{json}{object}, 'text_completion', 'of completions';
 is $server->post('/openai/deployments/any/embeddings', { input => 'x' })->{json}{object}, 'list', 'of embeddings';
+is $server->post('/openai/v1/chat/completions', \%chat)->{json}{object}, 'chat.completion', 'of its newer version';
+is $server->post('/openai/responses?api-version=2025-03-01-preview', { input => 'x', max_output_tokens => 1 })->{json}{object}, 'response', 'of responses';
 is $server->post('/openai/deployments//embeddings', { input => 'x' })->{status}, 404, 'but not without a name';
 is_deeply [map { $server->post('/invocations', $_)->{json}{object} } \%chat, { prompt => 'x', max_tokens => 1 }, { input => 'x' }], [qw(chat.completion text_completion list)],
     'invocations of each kind';
 is_deeply [map { $_->{status} } $server->get('/ping'), $server->post('/ping', {})], [200, 200], 'ping';
+my $info = decode_json($server->get('/info')->{content});
+my $room = decode_json($server->get('/v1/models')->{content})->{data}[0]{max_model_len};
+is_deeply [@$info{qw(max_total_tokens max_input_tokens router)}], [$room, $room - 1, 'llmserve'], "TGI's /info";
+
+# ---- vLLM: ids in, ids out; pooling ------------------------------------------------------------
+my $ids = $server->post('/tokenize', { prompt => 'Once upon a time' })->{json}{tokens};
+sub ids { my (%body) = @_; return $server->post('/inference/v1/generate', { token_ids => $ids, %body }) }
+my $made = ids(sampling_params => { max_tokens => 6, logprobs => 2, prompt_logprobs => 0, ignore_eos => $true })->{json};
+my $whole = $server->post('/v1/completions', { prompt => $ids, max_tokens => 6, ignore_eos => $true, return_token_ids => $true })->{json}{choices}[0];
+is_deeply $made->{choices}[0]{token_ids}, $whole->{token_ids}, 'ids of an answer to ids';
+is_deeply [$made->{choices}[0]{finish_reason}, map { scalar @$_ } $made->{choices}[0]{logprobs}{content}, $made->{prompt_logprobs}], ['length', 6, scalar @$ids], '  with log probabilities';
+is $made->{choices}[0]{logprobs}{content}[0]{token}, "token_id:$whole->{token_ids}[0]", '  by id';
+my @pieces = map { decode_json($_) } ids(stream => $true, sampling_params => { max_tokens => 6, ignore_eos => $true })->{content} =~ /^data: (\{.*)$/mg;
+is_deeply [map { @{ $_->{choices}[0]{token_ids} // [] } } @pieces], $whole->{token_ids}, '  streamed';
+is_deeply [map { $_->{json}{error}{param} } ids(token_ids => 'x'), ids(token_ids => []), ids(sampling_params => 5), ids(token_ids => [1 .. 600])], [qw(token_ids token_ids sampling_params token_ids)], '  wrong ones by name';
+my $pooled = $server->post('/pooling', { input => ['x', 'y'], task => 'embed' })->{json};
+is_deeply [map { $_->{data} } @{ $pooled->{data} }], [map { $_->{embedding} } @{ $server->post('/v1/embeddings', { input => ['x', 'y'] })->{json}{data} }], 'pooling is of embeddings';
+is $pooled->{data}[0]{object}, 'pooling', '  in its shape';
+is $server->post('/pooling', { input => 'x', task => 'token_embed' })->{json}{error}{param}, 'task', '  of whole texts';
 is $server->stop, 0, 'the server ends well';
 
 my $folder = File::Temp->newdir;

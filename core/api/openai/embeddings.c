@@ -61,6 +61,37 @@ const struct lls_dialect lls_embeddings = {
     .error = lls_api_error_json,
 };
 
+/* Refuses a task that needs a vector of each token. */
+static json_t *translate_task(json_t *body, const struct lls_past *past, void **state,
+                              struct lls_unknown_names *unknown,
+                              struct lls_api_error *error)
+{
+  const json_t *task = json_object_get(body, "task");
+  const char *name = json_string_value(task);
+  (void)past;
+  (void)state;
+  (void)unknown;
+  if (task != NULL && !json_is_null(task) &&
+      (name == NULL || strcmp(name, "embed") != 0)) {
+    lls_api_fail(error, 400, "unsupported_parameter", "task",
+                 "'task' must be \"embed\": this server makes one vector of a text");
+    return NULL;
+  }
+  json_t *form = json_copy(body);
+  json_object_del(form, "task");
+  return form;
+}
+
+/* POST /pooling, vLLM's: vectors in another shape. */
+const struct lls_dialect lls_pooling = {
+    .id_prefix = "pool-",
+    .params_of = LLS_EMBEDDINGS,
+    .translate = translate_task,
+    .read_prompts = read_inputs,
+    .write = lls_vectors_pooling,
+    .error = lls_api_error_json,
+};
+
 /* ---- texts to be compared ---------------------------------------------------------- */
 
 /* Returns the text of a string or of an object with the member "text". */

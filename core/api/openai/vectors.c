@@ -104,16 +104,18 @@ static json_t *envelope(const struct lls_generation *generation)
 }
 
 /* Returns the text of {"object": "list", "data": [...], and the members of the envelope},
- * which the caller frees. */
-static char *write_list(const struct lls_generation *generation)
+ * which the caller frees. object: what an entry of the list says it is; member: its
+ * member with the vector. */
+static char *write_list(const struct lls_generation *generation, const char *object,
+                        const char *member)
 {
   struct lls_text text = {0};
   json_t *json = envelope(generation);
   char *rest = lls_json_text(json, JSON_COMPACT);
   lls_text_puts(&text, "{\"object\":\"list\",\"data\":[");
   for (uint32_t i = 0; i < generation->n_choices; i++) {
-    lls_text_printf(&text, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":",
-                    i > 0 ? "," : "", i);
+    lls_text_printf(&text, "%s{\"object\":\"%s\",\"index\":%u,\"%s\":", i > 0 ? "," : "",
+                    object, i, member);
     (generation->params.base64 ? put_base64 : put_numbers)(
         &text, generation->choices[i].vector, columns_of(generation));
     lls_text_puts(&text, "}");
@@ -244,7 +246,12 @@ static char *text_of(const struct lls_generation *generation,
 
 char *lls_vectors_list(const struct lls_generation *generation)
 {
-  return prepare(generation) ? write_list(generation) : NULL;
+  return prepare(generation) ? write_list(generation, "embedding", "embedding") : NULL;
+}
+
+char *lls_vectors_pooling(const struct lls_generation *generation)
+{
+  return prepare(generation) ? write_list(generation, "pooling", "data") : NULL;
 }
 
 char *lls_vectors_ranking(const struct lls_generation *generation)

@@ -8,6 +8,7 @@
 /* Each returns the whole answer as JSON text, which the caller frees; NULL if out of
  * memory. */
 char *lls_vectors_list(const struct lls_generation *generation);
+char *lls_vectors_pooling(const struct lls_generation *generation);
 char *lls_vectors_ranking(const struct lls_generation *generation);
 char *lls_vectors_texts(const struct lls_generation *generation); /* TEI's */
 char *lls_vectors_scores(const struct lls_generation *generation);

@@ -3,6 +3,8 @@
  * see tgi.h. */
 #include "core/api/tgi/tgi.h"
 
+#include "config.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,3 +167,17 @@ static int read_inputs(const struct lls_api_config *config, const json_t *body,
 const struct lls_dialect lls_tgi_generate = {.translate = translate_whole, TGI_DIALECT};
 const struct lls_dialect lls_tgi_stream = {.translate = translate_stream, TGI_DIALECT};
 const struct lls_dialect lls_tgi_root = {.translate = translate_root, TGI_DIALECT};
+
+/* GET /info, as far as it is known here; clients read the limits. */
+void lls_handle_tgi_info(void *context, struct lls_http_exchange *exchange)
+{
+  const struct lls_api *api = context;
+  json_int_t most = (json_int_t)api->config.max_context;
+  lls_api_reply_json(exchange, 200,
+                     json_pack("{s:s, s:n, s:I, s:I, s:I, s:i, s:s, s:s}", "model_id",
+                               api->model_name, "model_sha", "max_input_tokens",
+                               most > 1 ? most - 1 : most, "max_input_length",
+                               most > 1 ? most - 1 : most, "max_total_tokens", most,
+                               "max_stop_sequences", 16, "version", PACKAGE_VERSION,
+                               "router", "llmserve"));
+}
