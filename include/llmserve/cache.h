@@ -257,8 +257,8 @@ struct lls_held_list { /* in arrays: it never grows */
 
 /* A full block of a prefix that no request holds. */
 struct lls_kept_block { /* in arrays: it never grows */
-  uint32_t parent;      /* index, in the same array, of the block before it; LLS_NO_BLOCK:
-                           it is the first of a prompt */
+  uint32_t parent;      /* index, in the same array, of a block of the tokens before it;
+                           LLS_NO_BLOCK: it is the first of a prompt */
   uint32_t group, form;
   uint32_t unit; /* its first */
   struct lls_key key;
@@ -360,7 +360,7 @@ struct lls_cache_vtable {
   /* [main] A pair: prefixes that outlive the process ([cache] kept_prompts), asked for
    * when nothing is alive: at the end, and before the first request. What is most worth
    * keeping comes first, each block after its parent, at most `max` of them; how many.
-   * They are of group 0 and in KV form. */
+   * They are in KV form; those of all groups count, since a prefix needs all. */
   size_t (*kept)(void *self, struct lls_kept_block *out, size_t max);
   /* Takes the first of these, in the same order, as if requests had left them, and says
    * where they lie; how many it took. The core then fills these units. */

@@ -75,66 +75,102 @@ static uint32_t node_of(const struct lls_pol_side *m, uint32_t place)
   return place / m->tree.n_tiers / m->n_groups;
 }
 
-/* Lists kept blocks of group 0 and of its first form, the last released first, so that
- * each parent, which is released after its children, precedes them. Without a group that
- * reads all, parents are not known, and each block is listed as a prompt's first. */
+struct listing {
+  struct lls_kept_block *out; /* (max) */
+  size_t n, max;
+  uint32_t *index; /* (n_nodes) of the node's first block in out, or LLS_NO_BLOCK */
+};
+
+static bool is_listed(const struct lls_pol_side *m, uint32_t group, uint32_t unit)
+{
+  return unit != LLS_POL_NIL && !side_is_small(m, LLS_TIER_DEVICE, group, unit) &&
+         lls_pol_slabs_holders(&m->slabs[LLS_TIER_DEVICE], unit) == 0;
+}
+
+/* Lists a node's kept blocks of all groups together: a prefix is found where all groups
+ * have it. Nothing is listed of a node whose parent is not, nor without the block of the
+ * group that reads all. */
+static void list_node(const struct lls_pol_side *m, uint32_t node, struct listing *l)
+{
+  const struct lls_pol_tree *t = &m->tree;
+  uint32_t parent = t->nodes[node].parent;
+  if (l->index[node] != LLS_NO_BLOCK ||
+      (parent != LLS_POL_NIL && l->index[parent] == LLS_NO_BLOCK))
+    return;
+  uint32_t before = parent == LLS_POL_NIL ? LLS_NO_BLOCK : l->index[parent];
+  for (uint32_t group = 0; group < m->n_groups && l->n < l->max; group++) {
+    uint32_t unit = lls_pol_tree_block(t, node, group, LLS_TIER_DEVICE);
+    bool can = is_listed(m, group, unit);
+    if (!can && m->host->engine->groups[group]->kind == LLS_GROUP_FULL)
+      return;
+    if (!can)
+      continue;
+    if (l->index[node] == LLS_NO_BLOCK)
+      l->index[node] = (uint32_t)l->n;
+    l->out[l->n++] = (struct lls_kept_block){.parent = before,
+                                             .group = group,
+                                             .form = LLS_FORM_KV,
+                                             .unit = unit,
+                                             .key = t->keys[node]};
+  }
+}
+
+/* Lists kept blocks in the form that steps write, the last released first, so that each
+ * parent, which is released after its children, precedes them. Group 0 reads all if any
+ * group does, so its list has all nodes; else each group's list has some, and parents
+ * are not known: each block is listed as a prompt's first. */
 size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, size_t max)
 {
   const struct lls_pol_tree *t = &m->tree;
   const struct lls_pol_tree_tier *tier = &t->tiers[LLS_TIER_DEVICE];
-  uint32_t *index = t->marks; /* (n_nodes) in out */
-  size_t n = 0;
+  struct listing l = {.out = out, .max = max, .index = t->marks};
   if (m->rows.states != 0)
     return 0; /* blocks of tokens are of no use without a state after them */
   for (uint32_t node = 0; node < t->n_nodes; node++)
-    index[node] = LLS_NO_BLOCK;
-  for (uint32_t place = tier->kept[m->kinds[LLS_TIER_DEVICE][0]].last;
-       place != LLS_POL_NIL && n < max; place = t->places[place].previous) {
-    uint32_t node = node_of(m, place), parent = t->nodes[node].parent;
-    if (place / t->n_tiers % m->n_groups != 0 ||
-        (parent != LLS_POL_NIL && index[parent] == LLS_NO_BLOCK))
-      continue;
-    index[node] = (uint32_t)n;
-    out[n++] = (struct lls_kept_block){.parent = parent == LLS_POL_NIL ? LLS_NO_BLOCK
-                                                                       : index[parent],
-                                       .form = LLS_FORM_KV,
-                                       .unit = t->places[place].unit,
-                                       .key = t->keys[node]};
-  }
-  return n;
+    l.index[node] = LLS_NO_BLOCK;
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    for (uint32_t place = tier->kept[m->kinds[LLS_TIER_DEVICE][group]].last;
+         place != LLS_POL_NIL; place = t->places[place].previous)
+      if (place / t->n_tiers % m->n_groups == group)
+        list_node(m, node_of(m, place), &l);
+  return l.n;
 }
 
-/* Returns false if the block's parent was not adopted or the tree has the block. */
+static bool has_free_block(const struct lls_pol_side *m, uint32_t group)
+{
+  const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
+  const struct lls_pol_slab_class *c = &slabs->classes[m->kinds[LLS_TIER_DEVICE][group]];
+  return slabs->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
+}
+
+/* Returns false if there is no room, or if the tree cannot use the block: it has an equal
+ * one, or lacks what the block is of no use without. */
 static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, size_t i)
 {
   struct lls_kept_block *kept = &blocks[i];
   struct lls_key keys[2];
   uint32_t depth = kept->parent != LLS_NO_BLOCK;
-  if (kept->group != 0 || (depth && kept->parent >= i) ||
-      lls_pol_tree_find(&m->tree, &kept->key) != LLS_POL_NIL)
+  if (kept->group >= m->n_groups || kept->form != LLS_FORM_KV ||
+      (depth && kept->parent >= i) || !has_free_block(m, kept->group))
     return false;
   if (depth)
     keys[0] = blocks[kept->parent].key;
   keys[depth] = kept->key;
-  uint32_t unit =
-      lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE], m->kinds[LLS_TIER_DEVICE][0]);
-  lls_pol_tree_put(&m->tree, keys, depth, 0, LLS_TIER_DEVICE, unit);
-  kept->unit = unit;
-  return true;
-}
-
-static bool has_free_block(const struct lls_pol_side *m)
-{
-  const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
-  const struct lls_pol_slab_class *c = &slabs->classes[m->kinds[LLS_TIER_DEVICE][0]];
-  return slabs->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
+  uint32_t unit = lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE],
+                                     m->kinds[LLS_TIER_DEVICE][kept->group]);
+  kept->unit =
+      lls_pol_tree_put(&m->tree, keys, depth, kept->group, LLS_TIER_DEVICE, unit);
+  if (kept->unit == unit && lls_pol_tree_has(&m->tree, LLS_TIER_DEVICE, unit))
+    return true;
+  lls_pol_tree_let_go(&m->tree, LLS_TIER_DEVICE, unit);
+  return false;
 }
 
 /* Holds all adopted blocks at first, then releases them in their former order. */
 size_t lls_pol_side_adopt(struct lls_pol_side *m, struct lls_kept_block *blocks, size_t n)
 {
   size_t taken = 0;
-  while (m->shares && taken < n && has_free_block(m) && adopt_block(m, blocks, taken))
+  while (m->shares && taken < n && adopt_block(m, blocks, taken))
     taken++;
   for (size_t i = taken; i-- > 0;)
     lls_pol_tree_let_go(&m->tree, LLS_TIER_DEVICE, blocks[i].unit);
