@@ -16,19 +16,23 @@ static uint32_t victim_of(const struct lls_pol_slabs *s, uint32_t kind, uint32_t
                                : LLS_POL_NIL;
 }
 
-/* Returns the slab of the class with fewest holders, then with fewest blocks, of those
- * whose blocks may move; LLS_POL_NIL if there is none. */
+/* Returns what it takes to empty a slab: the blocks to copy, those without holders too;
+ * where blocks cannot be copied, the holders, which must not exist. */
+static uint64_t cost_of(const struct lls_pol_slabs *s, const struct lls_pol_slab *slab)
+{
+  uint64_t used = slab->n_used, held = slab->n_held;
+  return s->owner.moved != NULL ? used << 32 | held : held << 32 | used;
+}
+
+/* Returns the slab of the class that costs least, of those whose blocks may move;
+ * LLS_POL_NIL if there is none. */
 static uint32_t emptiest(const struct lls_pol_slabs *s, uint32_t kind)
 {
   uint32_t best = LLS_POL_NIL;
-  for (uint32_t x = 0; x < s->n_slabs; x++) {
-    const struct lls_pol_slab *slab = &s->slabs[x];
-    const struct lls_pol_slab *least = best != LLS_POL_NIL ? &s->slabs[best] : NULL;
-    if (slab->kind == kind && s->pins[x] == 0 &&
-        (least == NULL || slab->n_held < least->n_held ||
-         (slab->n_held == least->n_held && slab->n_used < least->n_used)))
+  for (uint32_t x = 0; x < s->n_slabs; x++)
+    if (s->slabs[x].kind == kind && s->pins[x] == 0 &&
+        (best == LLS_POL_NIL || cost_of(s, &s->slabs[x]) < cost_of(s, &s->slabs[best])))
       best = x;
-  }
   return best;
 }
 
@@ -130,16 +134,27 @@ static bool move_all(struct lls_pol_slabs *s, uint32_t x)
   return moved;
 }
 
-/* Drops victims of the class until the rest of slab x fits elsewhere, then moves it. */
-static bool empty_by_moves(struct lls_pol_slabs *s, uint32_t x)
+/* How many slabs' worth of holes a class may have before blocks are copied into them:
+ * what is kept leaves in whole slabs then, but for the ends of sequences. */
+static uint32_t hole_slabs(const struct lls_pol_slabs *s)
 {
-  uint32_t kind = s->slabs[x].kind, since = 0;
-  while (s->n_free_slabs == 0 && s->slabs[x].n_used > free_elsewhere(s, x)) {
+  return 1 + s->n_slabs / 100;
+}
+
+/* Drops victims of the class until a slab is free by this alone, or until there are holes
+ * enough; then moves the slab with the fewest blocks. */
+static bool empty_by_moves(struct lls_pol_slabs *s, uint32_t kind)
+{
+  uint32_t x = emptiest(s, kind), since = 0;
+  uint32_t holes = hole_slabs(s) * s->classes[kind].per_slab;
+  while (s->n_free_slabs == 0 && s->slabs[x].n_used + holes > free_elsewhere(s, x)) {
     uint32_t unit = victim_of(s, kind, &since);
+    if (unit == LLS_POL_NIL && s->slabs[x].n_used <= free_elsewhere(s, x))
+      break;
     if (unit == LLS_POL_NIL || !s->owner.drop(s->owner.context, unit))
       return false;
   }
-  return s->n_free_slabs > 0 || move_all(s, x);
+  return s->n_free_slabs > 0 || move_all(s, emptiest(s, kind));
 }
 
 /* No block of slab x has a holder. */
@@ -162,8 +177,8 @@ static bool make_room(struct lls_pol_slabs *s, uint32_t kind)
     return false;
   if (from == kind)
     return s->owner.drop(s->owner.context, victim_of(s, kind, &since));
-  uint32_t x = emptiest(s, from);
-  return s->owner.moved != NULL ? empty_by_moves(s, x) : empty_in_place(s, x);
+  return s->owner.moved != NULL ? empty_by_moves(s, from)
+                                : empty_in_place(s, emptiest(s, from));
 }
 
 uint32_t lls_pol_slabs_take(struct lls_pol_slabs *s, uint32_t kind)

@@ -13,9 +13,9 @@
  * A class takes blocks from its fullest slab first, so that other slabs become free as a
  * whole. A class that needs a slab where none is free gets one of these:
  *   - a block of its own class that was kept, if none of another class was kept longer
- *   - the slab with the fewest holders of another class. The owner gives up the kept
- *     blocks of that class that are worth least, until the rest of the slab fits into
- *     other slabs of the class; the rest is copied there.
+ *   - a slab of another class. The owner gives up the kept blocks of that class that are
+ *     worth least. If this frees no slab as a whole before there are some slabs' worth of
+ *     holes, the slab with the fewest blocks is emptied by copies into them.
  *
  * Invariants, checked by audit:
  *   1. The units of two blocks never overlap, and no block crosses the end of its slab.
