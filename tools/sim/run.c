@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/progress_bar.h"
+#include "core/base/text.h"
 #include "core/loop/policy_stats_json.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/machine.h"
@@ -358,12 +359,18 @@ static json_t *describe_memory(const struct lls_machine *m)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(m->engines[0]);
   uint64_t unit = lls_unit_bytes(pool);
-  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "weight_bytes",
-                   (json_int_t)lls_engine_weight_bytes(m->engines[0]), "cache_bytes",
-                   (json_int_t)(pool->device_units * unit), "cache_tokens",
-                   (json_int_t)lls_pool_tokens(pool, pool->device_units),
-                   "host_cache_bytes", (json_int_t)(pool->host_units * unit),
-                   "block_tokens", (json_int_t)pool->block_tokens);
+  struct lls_text groups = {0};
+  lls_engine_describe_cache(m->engines[0], lls_engine_caps(m->engines[0])->max_context,
+                            &groups);
+  json_t *memory = json_pack(
+      "{s:I, s:I, s:I, s:I, s:I, s:s*}", "weight_bytes",
+      (json_int_t)lls_engine_weight_bytes(m->engines[0]), "cache_bytes",
+      (json_int_t)(pool->device_units * unit), "cache_tokens",
+      (json_int_t)lls_pool_tokens(pool, pool->device_units), "host_cache_bytes",
+      (json_int_t)(pool->host_units * unit), "block_tokens",
+      (json_int_t)pool->block_tokens, "cache", groups.failed ? NULL : groups.data);
+  lls_text_free(&groups);
+  return memory;
 }
 
 /* Returns the time of the instance that is furthest ahead. */
