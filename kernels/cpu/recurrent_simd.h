@@ -177,6 +177,10 @@ struct delta_tile {
 
 /* A head is a short part of each row, too far from the next row's for the processor to
  * fetch by itself. */
+INLINE size_t coming_rows(size_t left)
+{
+  return left < TILE ? left : TILE;
+}
 INLINE void fetch(const float *p, size_t n)
 {
   for (size_t i = 0; i < n; i += 16)
@@ -355,8 +359,7 @@ static void delta(const struct lls_gated_delta *d, const struct lls_recurrent_sp
   struct delta_tile tile = {.first = span->first_row};
   for (; tile.first < last; tile.first += tile.n) {
     tile.n = last - tile.first < TILE ? last - tile.first : TILE;
-    tile.coming = last - tile.first - tile.n;
-    tile.coming = tile.coming < TILE ? tile.coming : TILE;
+    tile.coming = coming_rows(last - tile.first - tile.n);
     read_delta_tile(d, head, &tile);
     struct state part = s;
     for (size_t i = begin, n; i < end; i += n, part.from += n, part.to += n) {
@@ -373,7 +376,7 @@ struct space_tile {
   float dt[TILE], decay[TILE];
   const float *b, *c;        /* of the first row */
   size_t b_stride, c_stride; /* from row to row */
-  size_t first, n;
+  size_t first, n, coming;   /* rows; rows of the next tile */
   float skip;
 };
 
@@ -383,6 +386,12 @@ static void read_space_tile(const struct lls_state_space *p, uint32_t head,
   const size_t group = (size_t)(head / (p->heads / p->groups)) * p->state_dim;
   tile->b = p->b.at + tile->first * p->b.stride + group;
   tile->c = p->c.at + tile->first * p->c.stride + group;
+  const size_t x = (size_t)head * p->head_dim, next = tile->first + tile->n;
+  for (size_t row = next; row < next + tile->coming; row++) {
+    fetch(p->x.at + row * p->x.stride + x, p->head_dim);
+    fetch(p->b.at + row * p->b.stride + group, p->state_dim);
+    fetch(p->c.at + row * p->c.stride + group, p->state_dim);
+  }
   gather_gates(&p->dt, tile->first, tile->n, head, tile->dt);
   for (size_t t = 0; t < TILE; t += LANES) {
     vf dt = softplus(vadd(vload(tile->dt + t), vset(p->dt_bias[head])));
@@ -467,6 +476,7 @@ static void space(const struct lls_state_space *p, const struct lls_recurrent_sp
                             .skip = p->d == NULL ? 0 : p->d[head]};
   for (; tile.first < last; tile.first += tile.n) {
     tile.n = last - tile.first < TILE ? last - tile.first : TILE;
+    tile.coming = coming_rows(last - tile.first - tile.n);
     read_space_tile(p, head, &tile);
     size_t t = 0;
     for (; t + 4 <= tile.n; t += 4, s.from = s.to)
