@@ -324,7 +324,7 @@ static void test_short_steps(void **state)
   (void)state;
   struct bed bed;
   struct bed_options o = defaults;
-  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms", "chunk", "0");
   assert_int_equal(bed_open(&bed, &o), 0);
   submit(&bed, 1, 30);
   bed_step(&bed);
@@ -342,13 +342,39 @@ static void test_short_steps(void **state)
   bed_close(&bed);
 }
 
+/* Where 512 prompt tokens take longer than the usual gap, their time is it. Clients that
+ * name a gap have theirs. */
+static void test_slow_device(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "10ms");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 1, 30);
+  bed_step(&bed);
+  for (int i = 0; i < 2; i++)
+    submit(&bed, 1900, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 1), 512); /* and a decode */
+  bed_finish(&bed, 300);
+  bed.next.slo.tbt_ns = 10 * MS;
+  submit(&bed, 1, 300);
+  bed_step(&bed);
+  submit(&bed, 1900, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 4), 95); /* and a decode: 9.6 ms */
+  bed_finish(&bed, 400);
+  bed_close(&bed);
+}
+
 /* Two prompts of 300 and 400 tokens arrive together, the second with an answer of one
  * token. */
 static void plan_short_answer(uint32_t request_class, uint32_t planned_of[2])
 {
   struct bed bed;
   struct bed_options o = defaults;
-  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms", "chunk", "0");
   assert_int_equal(bed_open(&bed, &o), 0);
   submit(&bed, 480, 30);
   bed_step(&bed); /* 48 ms: the time of a token, as far as known */
@@ -588,6 +614,7 @@ int main(void)
       cmocka_unit_test(test_gaps_that_cannot_be_kept),
       cmocka_unit_test(test_an_inflated_margin),
       cmocka_unit_test(test_short_steps),
+      cmocka_unit_test(test_slow_device),
       cmocka_unit_test(test_short_answers),
       cmocka_unit_test(test_estimates_are_tried),
       cmocka_unit_test(test_prefixes_that_came_later),

@@ -37,7 +37,7 @@ static int64_t asked_gap(const struct lls_request *r)
 
 int64_t worth_gap(const struct worth *w, const struct lls_request *r)
 {
-  int64_t asked = asked_gap(r), usual = w->params.gap;
+  int64_t asked = asked_gap(r), usual = w->usual_gap;
   if (worth_best_effort(r) && asked == LLS_NEVER)
     return 4 * usual;
   if (asked == LLS_NEVER)

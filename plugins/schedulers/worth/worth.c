@@ -136,6 +136,10 @@ static const struct lls_param parameters[] = {
                        "longest time between two tokens that steps are made for, where "
                        "requests ask for no shorter one",
                        RELOADABLE),
+    LLS_PARAM_INT(struct worth_params, chunk, "512", 0, 65536, "tokens",
+                  "prompt tokens that a step has time for on a slow device, too: where "
+                  "they take longer than `gap`, this time is the gap; 0: never",
+                  RELOADABLE),
     LLS_PARAM_DURATION(
         struct worth_params, max_stall, "10s", 1e8, 3.6e12,
         "how long a stream that lost its memory may stand still: it comes "

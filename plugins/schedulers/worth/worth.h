@@ -25,6 +25,7 @@
 
 struct worth_params {
   int64_t gap, max_stall;
+  int64_t chunk;
   double fairness, reserve, margin;
   int64_t preempt;
   const char *weights;
@@ -137,6 +138,7 @@ struct worth {
   uint32_t n_decodes;       /* running decodes */
   uint32_t n_owed;          /* running streams with a TBT limit or an end time */
   uint32_t n_growing;       /* requests in the plan with a TBT limit or an end time */
+  int64_t usual_gap;        /* ns, of this plan: where requests name none */
   struct lls_pol_room room; /* within_ns LLS_NEVER: no model yet */
   uint32_t unknown;         /* without a model: prompt tokens still allowed */
   struct lls_pol_fit fit;   /* tokens in units */
