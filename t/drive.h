@@ -119,6 +119,7 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .block_tokens = block_tokens,
       .element = o->cache_element,
       .int8 = o->int8,
+      .latent = config->latent.rank > 0,
   };
   size_t half = lls_form_units(&shape, LLS_FORM_KV) * lls_unit_bytes(&shape) / 2;
   out->create_device =

@@ -14,6 +14,9 @@ PIXTRAL = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 32, 
            "num_attention_heads": 2, "image_size": 16, "patch_size": 8, "head_dim": 8}
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "mrope_interleaved": True}
+MLA = {"kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "num_key_value_heads": 4}
+MLA_YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32,
+            "beta_fast": 32.0, "beta_slow": 1.0}
 ALTERNATE = ["sliding_attention", "sliding_attention", "full_attention"]
 
 
@@ -81,6 +84,16 @@ FAMILIES = [
     family("hy3", 24, "HYV3Config", None, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16),
     family("ernie-4.5-moe", 35, "Ernie4_5_MoeConfig", None, moe_num_experts=6, moe_k=2, moe_intermediate_size=16,
            moe_num_shared_experts=2, moe_layer_start_index=1),
+    family("deepseek-v2", None, "DeepseekV2Config", None, **MLA, q_lora_rank=None, n_routed_experts=6,
+           num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=2, first_k_dense_replace=1,
+           rope_parameters=MLA_YARN | {"mscale": 0.707, "mscale_all_dim": 0.707}),
+    family("deepseek-v2-groups", None, "DeepseekV2Config", None, **MLA, q_lora_rank=24, n_routed_experts=8,
+           num_experts_per_tok=3, moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, n_group=4,
+           topk_group=2, topk_method="group_limited_greedy", routed_scaling_factor=1.5),
+    family("deepseek-v3", 10, "DeepseekV3Config", None, **MLA, q_lora_rank=24, n_routed_experts=8,
+           num_experts_per_tok=3, moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, n_group=4,
+           topk_group=2, routed_scaling_factor=1.5, num_mtp_layers=0,
+           rope_parameters=MLA_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}),
 ]
 
 # Configurations that name sizes otherwise.

@@ -13,8 +13,12 @@
 void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config *c,
                          double weight_bytes, double cache_bytes, uint32_t ranks)
 {
-  double q = (double)c->heads * c->head_dim, kv = (double)c->kv_heads * c->head_dim;
-  double qkv = c->hidden * (q + 2 * kv), output = c->hidden * q;
+  /* a latent is key and value in one, and its rotated part is of a key only */
+  bool latent = c->latent.rank > 0;
+  double q = c->heads * (latent ? (c->head_dim + c->latent.rank) / 2.0 : c->head_dim);
+  double kv = (double)c->kv_heads * c->head_dim, cached = latent ? kv : 2 * kv;
+  double qkv = (double)lls_qkv_numbers(c);
+  double output = (double)c->hidden * lls_attended_columns(c);
   double mlp = (double)c->hidden * c->ffn * (c->gated ? 3 : 2);
   double router = (double)c->hidden * (c->mixture.experts + 3.0 * c->mixture.shared),
          plain = 0, mixtures = 0;
@@ -32,7 +36,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .hidden = c->hidden,
       .all_weights = c->layers * qkv + (c->layers - 1) * output + plain + ends,
       .picked_weights = output + mlp + ends + (double)c->vocab * c->embed_dim,
-      .kv_weights = c->layers * c->hidden * 2 * kv,
+      .kv_weights = c->layers * c->hidden * cached,
       .expert_weights =
           mixtures * c->mixture.experts * 3.0 * (double)c->hidden * c->mixture.ffn,
       .experts = c->mixture.experts,
@@ -41,7 +45,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .pair_flops = 4 * c->layers * q,
       .absorb_flops = 4.0 * c->layers * c->hidden * c->heads,
       .score_bytes = (double)c->layers * c->heads * weight_bytes,
-      .token_bytes = 2 * c->layers * kv * cache_bytes,
+      .token_bytes = c->layers * cached * cache_bytes,
       .row_bytes = c->hidden * weight_bytes,
       .sums = c->parallel_residual ? 1 : 2,
   };

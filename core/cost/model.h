@@ -17,9 +17,10 @@
  * over N ranks that divide products, heads and cache; all terms are per rank. S
  * sequences; R rows (tokens computed); L rows whose token is sampled; H tokens restored
  * from hidden form; x tokens of a chunk after c cached ones form pairs = x c + x (x +
- * 1) / 2; l layers of width d with e bytes per element, with q = heads head_dim and b
- * bytes of keys and values per token. M are the weights that all rows use; M' those
- * that only sampled rows use: the head, and the part of the last layer after attention
+ * 1) / 2; l layers of width d with e bytes per element, with q = heads head_dim (latent
+ * attention: the mean of what a query and what its output has, absorbed) and b bytes of
+ * keys and values per token. M are the weights that all rows use; M' those that only
+ * sampled rows use: the head, and the part of the last layer after attention
  * (core/engine/forward.c); K the weights of keys and values, divided by the profile's
  * factor for restoring.
  *

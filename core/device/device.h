@@ -150,6 +150,29 @@ struct lls_attention_shape {
    * ways adds to a scaled score by the token's distance, from -reach to reach */
   const float *relative;
   uint32_t reach;
+  /* Multi-head latent attention: V is K itself, so that rows have no columns of v. The
+   * numbers of an output behind the width of V mean nothing. */
+  bool latent;
+};
+
+/* Columns of a row of q, k and v. */
+static inline size_t lls_qkv_width(const struct lls_attention_shape *s)
+{
+  return (size_t)(s->heads + (s->latent ? 1 : 2) * s->kv_heads) * s->head_dim;
+}
+
+/*
+ * Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed. A
+ * token is cached as its latent of `rank` numbers, and `rope` rotated ones, once for all
+ * heads. Keys and values are linear in the latent, so each head's query is multiplied by
+ * its keys' matrix, turned around, and what the head attends to is multiplied by its
+ * values' matrix.
+ */
+struct lls_latent_shape {
+  uint32_t heads, nope, rope; /* a head's query: `nope` numbers, then `rope` rotated */
+  uint32_t rank, value;       /* latent; output of a head */
+  const float *norm;          /* (rank) weights of the latent's RMS norm */
+  float epsilon;
 };
 
 /* Returns the numbers of a head in lls_attention_shape.relative: the first is of distance
@@ -181,7 +204,8 @@ enum lls_device_extra {
   LLS_EXTRA_QUERY_GROWTH = 8,
   LLS_EXTRA_ROUTER = 16,      /* the last members of struct lls_route */
   LLS_EXTRA_SHARED_GATE = 32, /* gate_rows */
-  LLS_EXTRA_ALL = 63,
+  LLS_EXTRA_LATENT = 64,      /* latent_rows, latent_values, caches without V */
+  LLS_EXTRA_ALL = 127,
 };
 
 /* RMS norms of q and k: of each head separately, or `whole`: of all heads together,
@@ -211,12 +235,14 @@ struct lls_route {
    * scale. */
   bool logistic;
   uint32_t groups, used_groups; /* 0 = one */
+  bool best_counts;             /* a group's best one counts, not the best two */
   float scale;                  /* 0 = 1 */
   const float *bias;            /* (experts) device memory, or NULL */
 };
 
 struct lls_rope_shape {
-  uint32_t head_dim, rotary_dims; /* the first rotary_dims of each head are rotated */
+  uint32_t head_dim, rotary_dims; /* rotary_dims of each head are rotated */
+  uint32_t first;                 /* from this one on; only latent models: not 0 */
   const float *inverse_frequency; /* (rotary_dims / 2), host memory, scaling applied */
   float attention_factor;         /* multiplies cos and sin (yarn), normally 1 */
 };
@@ -353,6 +379,18 @@ struct lls_device_ops {
                   const struct lls_qk_norm_shape *, void *qkv);
   void (*rope)(struct lls_device *, const struct lls_attention_shape *,
                const struct lls_rope_shape *, void *qkv);
+  /*
+   * Optional pair, LLS_EXTRA_LATENT. latent_rows makes rows (n_rows, (heads + 1)
+   * (rank + rope)) for rope, cache_write and attention: of each head the absorbed query,
+   * then the normed latent; from q (n_rows, heads (nope + rope)), kv (n_rows, rank +
+   * rope) and a matrix (rank, nope) for each head. latent_values makes y (n_rows, heads
+   * value) of x (n_rows, heads (rank + rope)) and a matrix (value, rank) for each head.
+   */
+  void (*latent_rows)(struct lls_device *, const struct lls_latent_shape *,
+                      const struct lls_experts *keys, const void *q, const void *kv,
+                      void *rows);
+  void (*latent_values)(struct lls_device *, const struct lls_latent_shape *,
+                        const struct lls_experts *values, const void *x, void *y);
   /* Writes k and v of every row to its slot in the layer, given by the tables. */
   void (*cache_write)(struct lls_device *, const struct lls_attention_shape *,
                       uint32_t layer, const void *qkv);

@@ -59,7 +59,8 @@ enum lls_int8 {
  * A pool is an array of units in each tier, and a block is consecutive units. What a
  * block holds, with one *side* (layers, kv_heads, block_tokens, head_dim) numbers:
  *
- *   KV      a side of K, then a side of V, in the cache's own type
+ *   KV      a side of K, then a side of V, in the cache's own type; of a latent model
+ *           (MLA) only a side of K, in which V is contained
  *   HIDDEN  a side of X
  *   INT8    the bytes of a side of K, those of V, then the scales of K and those of V:
  *           (layers, kv_heads, 2, head_dim) in f16 for a side, the steps of the channels,
@@ -76,6 +77,7 @@ struct lls_pool_shape {
   uint32_t host_units;     /* and on the host, 0 = no host tier */
   uint32_t scratch_blocks; /* of one layer each, for K and V restored from X; 0 = none */
   uint32_t max_context;    /* tokens of a sequence; only needed with scratch_blocks */
+  bool latent;             /* V is the first part of K, and has no side of its own */
   uint32_t int8;           /* enum lls_int8: tiers that have INT8 blocks */
   uint32_t n_groups;       /* 0: one, of `layers` layers */
   uint32_t group_layers[LLS_MAX_GROUPS];
@@ -129,17 +131,17 @@ static inline bool lls_pool_has_int8(const struct lls_pool_shape *s, bool host)
 }
 
 /* The sides of a block in that form; NONE is KV. */
-static inline uint32_t lls_form_sides(uint32_t form)
+static inline uint32_t lls_form_sides(const struct lls_pool_shape *s, uint32_t form)
 {
-  return form == LLS_FORM_HIDDEN ? 1 : 2;
+  return form == LLS_FORM_HIDDEN || s->latent ? 1 : 2;
 }
 
 /* Bytes of a block in that form; NONE is KV. */
 static inline size_t lls_form_bytes(const struct lls_pool_shape *s, uint32_t form)
 {
   if (form == LLS_FORM_INT8)
-    return 2 * (lls_side_numbers(s) + lls_scale_bytes(s));
-  return lls_form_sides(form) * lls_side_bytes(s);
+    return lls_form_sides(s, form) * (lls_side_numbers(s) + lls_scale_bytes(s));
+  return lls_form_sides(s, form) * lls_side_bytes(s);
 }
 
 /* The most layers that those of each group are a multiple of. */
@@ -163,7 +165,8 @@ static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 {
   struct lls_pool_shape part = *s;
   part.layers = lls_unit_layers(s);
-  size_t vector = s->head_dim * lls_dtype_bytes(s->element), unit = lls_side_bytes(&part);
+  size_t vector = s->head_dim * lls_dtype_bytes(s->element);
+  size_t unit = lls_form_bytes(&part, LLS_FORM_KV) / 2;
   size_t int8 = (lls_form_bytes(&part, LLS_FORM_INT8) + vector - 1) / vector * vector;
   if (s->int8 == LLS_INT8_ALL)
     return int8 > unit ? int8 : unit;
@@ -343,7 +346,7 @@ static inline bool lls_pools_match(const struct lls_pool_shape *a,
 {
   bool alike = lls_pool_groups(a) == lls_pool_groups(b) && a->kv_heads == b->kv_heads &&
                a->head_dim == b->head_dim && a->block_tokens == b->block_tokens &&
-               a->element == b->element;
+               a->element == b->element && a->latent == b->latent;
   for (uint32_t i = 0; i < lls_pool_groups(a) && alike; i++)
     alike = lls_group_shape(a, i).layers == lls_group_shape(b, i).layers;
   return alike;

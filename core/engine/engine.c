@@ -19,9 +19,26 @@ static uint32_t up_columns(const struct lls_model_config *c)
   return lls_most_u32(plain, 2 * c->mixture.shared);
 }
 
+/* A latent model's `wide` also holds the vector that queries are made of, and what
+ * attention gives. */
 static uint32_t wide_columns(const struct lls_model_config *c)
 {
-  return lls_most_u32(lls_qkv_columns(c), up_columns(c));
+  uint32_t latent = lls_most_u32(c->latent.query_rank, lls_attended_columns(c));
+  uint32_t plain = lls_most_u32(lls_qkv_columns(c), up_columns(c));
+  return lls_most_u32(plain, c->latent.rank > 0 ? latent : 0);
+}
+
+/* Its `narrow` holds queries before they are absorbed. */
+static uint32_t narrow_columns(const struct lls_model_config *c)
+{
+  uint32_t plain = lls_most_u32(c->ffn, c->mixture.shared);
+  uint32_t heads = c->heads * lls_most_u32(c->head_dim, lls_latent_query(c));
+  return lls_most_u32(plain, heads);
+}
+
+static uint32_t latent_columns(const struct lls_model_config *c)
+{
+  return c->latent.rank > 0 ? c->head_dim : 0;
 }
 
 /* Returns the width of a row of logits: 0 for an encoder, which has no head over the
@@ -81,9 +98,7 @@ static size_t wide_numbers(const struct lls_engine *e)
 static size_t narrow_numbers(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
-  size_t plain =
-      (size_t)e->options.max_tokens *
-      lls_most_u32(c->heads * c->head_dim, lls_most_u32(c->ffn, c->mixture.shared));
+  size_t plain = (size_t)e->options.max_tokens * narrow_columns(c);
   size_t mixed = lls_engine_slots(e) * c->mixture.ffn;
   return plain > mixed ? plain : mixed;
 }
@@ -91,7 +106,7 @@ static size_t narrow_numbers(const struct lls_engine *e)
 size_t lls_engine_buffer_bytes(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
-  size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim);
+  size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim) + latent_columns(c);
   size_t vocab = (e->shard.rank == 0 ? logit_columns(c) : 0) +
                  (lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0);
   size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden;
@@ -194,6 +209,7 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
       {&act->h, rows * lls_most_u32(c->hidden, c->embed_dim) * number},
       {&act->wide, wide_numbers(e) * number},
       {&act->narrow, narrow_numbers(e) * number},
+      {&act->latent, rows * latent_columns(c) * number},
       {&act->picked, picked * c->hidden * number},
       {&act->projected, picked * c->embed_dim * number},
       {(void **)&act->logits, picked * vocab * sizeof(float)},
@@ -290,6 +306,7 @@ static void describe_model(struct lls_engine *e)
       .scale =
           c->attention_scale > 0 ? c->attention_scale : 1 / sqrtf((float)c->head_dim),
       .soft_cap = c->attention_cap,
+      .latent = c->latent.rank > 0,
   };
   e->pool_shape = (struct lls_pool_shape){
       .layers = c->layers,
@@ -299,6 +316,7 @@ static void describe_model(struct lls_engine *e)
       .element = o->cache_element,
       .max_context = context,
       .int8 = (uint32_t)o->pool.int8,
+      .latent = c->latent.rank > 0,
   };
   e->grows_queries = (lls_model_extras(c, context) & LLS_EXTRA_QUERY_GROWTH) != 0;
   lls_engine_divide_layers(e);
@@ -330,6 +348,7 @@ static struct lls_rope_shape rope_shape(const struct lls_engine *e,
   return (struct lls_rope_shape){
       .head_dim = e->config.head_dim,
       .rotary_dims = rope->dims,
+      .first = e->config.latent.rank,
       .inverse_frequency = room,
       .attention_factor = factor > 0 ? (float)factor : 1,
   };
@@ -414,8 +433,9 @@ int lls_engine_create(const struct lls_engine_options *options,
 static void release_activations(struct lls_engine *e)
 {
   const struct lls_activations *act = &e->act;
-  void *const buffers[] = {act->x,      act->h,         act->wide,   act->narrow,
-                           act->picked, act->projected, act->logits, act->part};
+  void *const buffers[] = {act->x,         act->h,      act->wide,
+                           act->narrow,    act->latent, act->picked,
+                           act->projected, act->logits, act->part};
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);

@@ -101,6 +101,16 @@ static void attend_both_ways(struct lls_forward *s, uint32_t layer)
   s->attended = e->act.narrow;
 }
 
+static struct lls_attention_shape shape_of(const struct lls_engine *e, uint32_t layer)
+{
+  struct lls_attention_shape shape = e->attention;
+  shape.group = e->places[layer].group;
+  shape.window = e->config.layer[layer].window;
+  shape.sinks = e->weights.layers[layer].sinks;
+  shape.slopes = e->weights.slopes;
+  return shape;
+}
+
 /* Computes q, k, v from x, caches k and v, and attends to the cache into `attended`. */
 static void attend(struct lls_forward *s, uint32_t layer)
 {
@@ -109,12 +119,8 @@ static void attend(struct lls_forward *s, uint32_t layer)
   const struct lls_layer_config *kind = &e->config.layer[layer];
   const struct lls_rope_shape *rope = &e->ropes[kind->rope];
   const struct lls_layer_place *place = &e->places[layer];
-  struct lls_attention_shape shape = e->attention;
+  const struct lls_attention_shape shape = shape_of(e, layer);
   void *qkv = e->act.wide;
-  shape.group = place->group;
-  shape.window = kind->window;
-  shape.sinks = w->sinks;
-  shape.slopes = e->weights.slopes;
   const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
   if (e->scratch_used > 0 || e->attends_hidden)
@@ -136,6 +142,19 @@ static void attend(struct lls_forward *s, uint32_t layer)
   if (e->attends_hidden)
     s->ops->attend_hidden(s->device, &shape, place->index, w->qkv, qkv, e->act.narrow);
   s->attended = e->act.narrow;
+}
+
+static void attend_latent(struct lls_forward *s, uint32_t layer)
+{
+  const struct lls_attention_shape shape = shape_of(s->e, layer);
+  const void *h = branch_input(s, &s->e->weights.layers[layer].attention_norm);
+  lls_engine_attend_latent(s, layer, &shape, h);
+}
+
+static void attend_by_kind(struct lls_forward *s, uint32_t layer)
+{
+  const struct lls_model_config *c = &s->e->config;
+  (c->encoder ? attend_both_ways : c->latent.rank > 0 ? attend_latent : attend)(s, layer);
 }
 
 /* Computes the mlp's activated inner layer; returns the buffer it is in. */
@@ -231,18 +250,19 @@ static void add_branches(const struct lls_forward *s, uint32_t layer)
   branch_end(s, &t, &w->mlp_norm, &w->mlp_output_norm);
 }
 
-/* Drops all rows that need no logits. `wide` is free here, since q, k, v are no longer
- * needed. */
+/* Drops all rows that need no logits. The other one of `wide` and `narrow` is free here,
+ * since q, k, v are no longer needed. */
 static void keep_wanted_rows(struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_model_config *c = &e->config;
+  void *to = s->attended == e->act.wide ? e->act.narrow : e->act.wide;
   LLS_CHECK(e->n_logit_rows <= e->max_logit_rows);
   s->ops->gather(s->device, s->x, e->logit_rows, e->n_logit_rows, c->hidden,
                  e->act.picked);
   s->ops->gather(s->device, s->attended, e->logit_rows, e->n_logit_rows,
-                 c->heads * c->head_dim, e->act.wide);
-  s->attended = e->act.wide;
+                 lls_attended_columns(c), to);
+  s->attended = to;
   s->x = e->act.picked;
   s->n_rows = e->n_logit_rows;
 }
@@ -374,7 +394,7 @@ void lls_engine_forward(struct lls_engine *e)
   uint32_t last = e->weights.n_layers - 1;
   embed(&s);
   for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
-    (e->config.encoder ? attend_both_ways : attend)(&s, layer);
+    attend_by_kind(&s, layer);
     if (layer == last && !all_rows)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)

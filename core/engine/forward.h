@@ -15,6 +15,10 @@ struct lls_forward {
   uint32_t n_rows;
 };
 
+/* latent.c: computes multi-head latent attention of a branch's input into `attended`. */
+void lls_engine_attend_latent(struct lls_forward *, uint32_t layer,
+                              const struct lls_attention_shape *, const void *h);
+
 /* mixture.c: sets y to the output of the layer's experts for input (n_rows, hidden), or
  * adds the output to y. */
 void lls_engine_mix(const struct lls_forward *, const struct lls_layer_weights *,

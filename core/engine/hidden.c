@@ -24,6 +24,9 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *c)
 {
   if (c->encoder)
     return "this model is an encoder, which caches nothing";
+  if (c->latent.rank > 0)
+    return "this model caches latent vectors (MLA), which are smaller than its hidden "
+           "states";
   if (c->hidden > c->kv_heads * c->head_dim)
     return "heads of this model share keys and values, so that its hidden states are no "
            "smaller than those";

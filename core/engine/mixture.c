@@ -27,6 +27,7 @@ int lls_engine_make_mixture(struct lls_engine *e)
   route->active = c->mixture.active;
   route->logistic = c->mixture.logistic;
   route->groups = c->mixture.groups;
+  route->best_counts = c->mixture.best_counts;
   route->used_groups = c->mixture.used_groups;
   route->scale = c->mixture.scale == 1 ? 0 : c->mixture.scale;
   const struct {

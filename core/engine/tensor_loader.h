@@ -67,6 +67,8 @@ int lls_loader_vector(struct lls_loader *, int layer, const char *name, struct l
                       float **out);
 /* qkv_loader.c: query, key and value of a layer, stacked. */
 int lls_loader_qkv(struct lls_loader *, int layer, struct lls_weight **out);
+/* latent_loader.c: the same for a layer with multi-head latent attention. */
+int lls_loader_latent(struct lls_loader *, int layer, struct lls_layer_weights *);
 /* extras_loader.c: the slopes of this rank's heads; xIELU's parameters of a layer. */
 int lls_loader_slopes(struct lls_loader *);
 int lls_loader_xielu(struct lls_loader *, int layer, struct lls_xielu *out);

@@ -26,12 +26,12 @@
 
 static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
 {
-  size_t attention = lls_qkv_columns(c) + (size_t)c->heads * c->head_dim;
+  size_t attention = lls_qkv_numbers(c) + (size_t)c->hidden * lls_attended_columns(c);
   size_t mlp = (size_t)c->ffn * (c->gated ? 3 : 2);
   if (c->layer[layer].mixture)
     mlp = c->mixture.experts * ((size_t)c->mixture.ffn * 3 + 1) +
           (size_t)c->mixture.shared * 3 + c->mixture.shared_gate;
-  return c->hidden * (attention + mlp);
+  return attention + c->hidden * mlp;
 }
 
 static size_t total_numbers(const struct lls_model_config *whole,
@@ -130,11 +130,12 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
   const struct lls_model_config *c = l->config;
   int rc = load_norms(l, layer, w);
   if (rc == 0)
-    rc = lls_loader_qkv(l, layer, &w->qkv);
+    rc = c->latent.rank > 0 ? lls_loader_latent(l, layer, w)
+                            : lls_loader_qkv(l, layer, &w->qkv);
   if (rc == 0)
     rc = load_one(l, layer, l->names->output, lls_range_all(c->hidden),
-                  lls_range_times(l->shard->heads, c->head_dim), c->output_bias,
-                  &w->output);
+                  lls_range_times(l->shard->heads, lls_attended_columns(c) / c->heads),
+                  c->output_bias, &w->output);
   if (rc == 0)
     rc =
         c->layer[layer].mixture ? lls_loader_mixture(l, layer, w) : load_mlp(l, layer, w);
@@ -299,6 +300,18 @@ static void unload_table(struct lls_device *device, void *table)
     device->ops->table_destroy(device, table);
 }
 
+static void unload_latent(struct lls_device *device, struct lls_latent_weights *w)
+{
+  unload_matrix(device, w->query_down);
+  unload_matrix(device, w->down);
+  unload_norm(device, &w->query_norm);
+  unload_norm(device, &w->norm);
+  if (w->keys != NULL)
+    device->ops->experts_destroy(device, w->keys);
+  if (w->values != NULL)
+    device->ops->experts_destroy(device, w->values);
+}
+
 static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
 {
   unload_norm(device, &w->attention_norm);
@@ -317,6 +330,7 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_matrix(device, w->shared_up);
   unload_matrix(device, w->shared_down);
   unload_matrix(device, w->shared_score);
+  unload_latent(device, &w->latent);
   if (w->router_bias != NULL)
     device->ops->release(device, LLS_MEMORY_DEVICE, w->router_bias);
   if (w->expert_up != NULL)

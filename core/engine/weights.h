@@ -13,15 +13,25 @@ struct lls_norm_weights {
   float *weight, *bias; /* (hidden) bias NULL for RMS norms */
 };
 
+/* Multi-head latent attention, of this rank's heads. */
+struct lls_latent_weights {
+  struct lls_weight *query_down;            /* (query_rank, hidden), or NULL */
+  struct lls_weight *down;                  /* (rank + rope, hidden) */
+  struct lls_norm_weights query_norm, norm; /* (query_rank), (rank) */
+  struct lls_experts *keys, *values; /* for each head (rank, nope), (value, rank) */
+};
+
 struct lls_layer_weights {
   struct lls_norm_weights attention_norm, mlp_norm;
   struct lls_norm_weights attention_output_norm, mlp_output_norm; /* LLS_NORM_BOTH */
   /* only with qk_norm */
   struct lls_norm_weights q_norm, k_norm;
-  float *sinks;              /* (heads) attention sinks of this rank's heads, or NULL */
-  struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
-                                are this rank's */
-  struct lls_weight *output; /* (hidden, heads head_dim) */
+  float *sinks;           /* (heads) attention sinks of this rank's heads, or NULL */
+  struct lls_weight *qkv; /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
+                             are this rank's; latent: (heads (nope + rope), hidden
+                             or query_rank) */
+  struct lls_latent_weights latent;
+  struct lls_weight *output; /* (hidden, heads head_dim); latent: heads value */
   struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
   struct lls_weight *down; /* (hidden, ffn) */
   struct lls_xielu xielu;  /* only with xIELU */

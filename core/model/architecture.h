@@ -24,6 +24,12 @@ struct lls_tensor_names {
   const char *q, *k, *v;
   const char *fused_qkv;   /* instead of q, k, v: rows are (heads, [q k v], head_dim) */
   const char *stacked_qkv; /* instead of q, k, v: the rows of q, then of k, then of v */
+  /* Instead of q, k and v, with latent.rank: what queries are made of, its norm, and
+   * queries of it (or of x: q); the latent and the rotated part of a key, the latent's
+   * norm, and keys and values of it; or those apart, in GGUF files. */
+  const char *latent_query_down, *latent_query_norm, *latent_query_up;
+  const char *latent_down, *latent_norm, *latent_up;
+  const char *latent_keys, *latent_values;
   const char *output;
   const char *gate, *up, *down;
   const char *stacked_up;      /* instead of gate and up: the rows of gate, then of up */
@@ -96,6 +102,8 @@ struct lls_architecture {
   ROW(lls_minimax_m2)                                                                    \
   ROW(lls_hunyuan_moe)                                                                   \
   ROW(lls_hy3)                                                                           \
+  ROW(lls_deepseek_v2)                                                                   \
+  ROW(lls_deepseek_v3)                                                                   \
   ROW(lls_ernie_moe)                                                                     \
   ROW(lls_glm4)                                                                          \
   ROW(lls_phi3)                                                                          \
@@ -158,6 +166,9 @@ int lls_config_local_rope(const struct lls_json *, const char *theta_key,
 /* Reads everything in Llama's config.json except windows, which the caller sets. */
 int lls_config_llama(const struct lls_json *, struct lls_model_config *,
                      struct lls_error *err);
+/* Reads the mixtures of GLM-4.5 and DeepSeek V3, except for attention; moe.c. */
+int lls_config_logistic_mixture(const struct lls_json *, struct lls_model_config *,
+                                struct lls_error *err);
 /* Reads Qwen's windows, which apply from one layer on if they are switched on;
  * qwen2.c. */
 int lls_config_qwen_window(const struct lls_json *, struct lls_model_config *,

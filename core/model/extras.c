@@ -17,6 +17,7 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
       {m->logistic || m->corrected || m->groups > 1 || (m->scale != 0 && m->scale != 1),
        LLS_EXTRA_ROUTER},
       {m->shared_gate, LLS_EXTRA_SHARED_GATE},
+      {c->latent.rank > 0, LLS_EXTRA_LATENT},
   };
   uint32_t extras = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -39,6 +40,7 @@ const char *lls_extra_name(uint32_t extras)
        "the one of the first training)"},
       {LLS_EXTRA_ROUTER, "a router of experts other than a softmax"},
       {LLS_EXTRA_SHARED_GATE, "a gate of the shared expert"},
+      {LLS_EXTRA_LATENT, "multi-head latent attention (MLA)"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if ((extras & names[i].bit) != 0)

@@ -49,6 +49,8 @@ struct lls_rope_config {
   bool truncate; /* yarn: the blend begins and ends at whole pairs */
   uint32_t original_context; /* original_max_position_embeddings */
   double attention_factor;   /* yarn, long: multiplies cos and sin; 0 = 1 */
+  double score_factor;       /* yarn: "mscale_all_dim" of it, which multiplies q and k of
+                              * latent models; 0 = 1 */
   /* long: (dims / 2) divisors of the frequencies, for contexts up to the original one,
    * and for longer ones */
   float short_factors[LLS_MAX_ROPE_PAIRS], long_factors[LLS_MAX_ROPE_PAIRS];
@@ -78,10 +80,22 @@ struct lls_mixture_config {
   bool biases;      /* router and experts have biases */
   bool logistic;    /* the router's weights: logistic functions instead of a softmax */
   bool corrected;   /* a bias is added to them where experts are chosen */
+  bool best_counts; /* groups are ranked by their best expert, not by the best two */
   float scale;      /* factor of the weights; 0 = 1 */
   uint32_t groups, used_groups; /* experts are chosen in the best groups; 0 = one group */
   uint32_t shared;  /* inner width of the MLP that all rows go through too; 0 = none */
   bool shared_gate; /* its output is multiplied by a logistic function of a score */
+};
+
+/* Multi-head latent attention (arXiv 2405.04434): a token is cached as one latent vector,
+ * and some rotated numbers, for all heads. kv_heads is 1 then, and head_dim what is
+ * cached. */
+struct lls_latent_config {
+  uint32_t rank;       /* of the latent; 0 = keys and values are cached */
+  uint32_t query_rank; /* queries are made of a normed vector of this length; 0 = of x */
+  uint32_t nope, rope; /* a head's query: numbers that are not rotated, then rotated */
+  uint32_t value;      /* width of a head's output */
+  float norm_epsilon;  /* of the norms of the two vectors */
 };
 
 /* The places of a layer's norms. */
@@ -146,6 +160,7 @@ struct lls_model_config {
 
   struct lls_layer_config layer[LLS_MAX_LAYERS]; /* (layers) */
   struct lls_mixture_config mixture;
+  struct lls_latent_config latent;
   struct lls_rope_config rope;       /* dims = 0: learned positions */
   struct lls_rope_config local_rope; /* for LLS_LAYER_ROPE_LOCAL */
   uint32_t position_offset;          /* learned positions: row of position 0 */
@@ -191,10 +206,32 @@ int lls_generator_config_read(const char *folder, struct lls_model_config *out,
 int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
                             struct lls_error *err);
 
-/* Returns the output width of the fused query, key, value projection. */
+/* Returns the width of a row of queries, keys and values. */
 static inline uint32_t lls_qkv_columns(const struct lls_model_config *c)
 {
-  return (c->heads + 2 * c->kv_heads) * c->head_dim;
+  return (c->heads + (c->latent.rank > 0 ? 1 : 2) * c->kv_heads) * c->head_dim;
+}
+
+/* Returns the width of what attention gives to the output projection. */
+static inline uint32_t lls_attended_columns(const struct lls_model_config *c)
+{
+  return c->heads * (c->latent.rank > 0 ? c->latent.value : c->head_dim);
+}
+
+/* Returns the width of a head's query before it is absorbed. */
+static inline uint32_t lls_latent_query(const struct lls_model_config *c)
+{
+  return c->latent.nope + c->latent.rope;
+}
+
+/* Returns the weights of a layer's attention before the output projection. */
+static inline size_t lls_qkv_numbers(const struct lls_model_config *c)
+{
+  const struct lls_latent_config *l = &c->latent;
+  size_t inputs = l->query_rank > 0 ? l->query_rank : c->hidden;
+  size_t down = (size_t)c->hidden * (l->query_rank + c->head_dim);
+  size_t heads = lls_latent_query(c) * inputs + (size_t)(l->nope + l->value) * l->rank;
+  return l->rank > 0 ? down + c->heads * heads : (size_t)c->hidden * lls_qkv_columns(c);
 }
 
 /* Returns the most tokens in a text of an encoder. */

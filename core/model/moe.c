@@ -34,16 +34,14 @@ static int read_size(const struct lls_json *json, const char *key, uint32_t *out
                         json->file, key);
 }
 
-static int read_sizes(const struct lls_json *json, const struct moe_keys *keys,
-                      struct lls_model_config *out, struct lls_error *err)
+static int read_experts(const struct lls_json *json, const struct moe_keys *keys,
+                        struct lls_model_config *out, struct lls_error *err)
 {
   struct lls_mixture_config *m = &out->mixture;
   const char *experts = keys->experts;
   if (lls_json_get(json, experts) == NULL)
     experts = "num_experts"; /* as GGUF files have it here */
-  int rc = lls_config_llama(json, out, err);
-  if (rc == 0)
-    rc = read_size(json, experts, &m->experts, err);
+  int rc = read_size(json, experts, &m->experts, err);
   if (rc == 0)
     rc = read_size(json, keys->active, &m->active, err);
   if (rc == 0)
@@ -52,6 +50,13 @@ static int read_sizes(const struct lls_json *json, const struct moe_keys *keys,
   for (uint32_t i = 0; i < out->layers && i < LLS_MAX_LAYERS; i++)
     out->layer[i].mixture = true;
   return rc;
+}
+
+static int read_sizes(const struct lls_json *json, const struct moe_keys *keys,
+                      struct lls_model_config *out, struct lls_error *err)
+{
+  int rc = lls_config_llama(json, out, err);
+  return rc < 0 ? rc : read_experts(json, keys, out, err);
 }
 
 static void make_dense(struct lls_model_config *out, uint32_t first, uint32_t past)
@@ -105,20 +110,15 @@ static int configure_qwen2(const struct lls_json *json, struct lls_model_config 
 
 /* ---- GLM-4.5 ---------------------------------------------------------------------- */
 
-static int configure_glm(const struct lls_json *json, struct lls_model_config *out,
-                         struct lls_error *err)
+int lls_config_logistic_mixture(const struct lls_json *json, struct lls_model_config *out,
+                                struct lls_error *err)
 {
   static const struct moe_keys keys = {"n_routed_experts", "num_experts_per_tok",
                                        "moe_intermediate_size"};
   struct lls_mixture_config *m = &out->mixture;
   uint32_t dense = 1, shared = 1;
   double scale = 1;
-  bool normed = false;
-  int rc = read_sizes(json, &keys, out, err);
-  if (rc == 0)
-    rc = lls_config_rope(json, "rope_theta", 0.5, out, err);
-  if (rc == 0)
-    rc = lls_json_bool_or(json, "use_qk_norm", false, &normed, err);
+  int rc = read_experts(json, &keys, out, err);
   if (rc == 0)
     rc = lls_json_bool_or(json, "norm_topk_prob", true, &m->normalise, err);
   if (rc == 0)
@@ -137,9 +137,21 @@ static int configure_glm(const struct lls_json *json, struct lls_model_config *o
   m->logistic = m->corrected = true;
   m->scale = (float)scale;
   m->shared = shared * m->ffn;
+  return rc;
+}
+
+static int configure_glm(const struct lls_json *json, struct lls_model_config *out,
+                         struct lls_error *err)
+{
+  bool normed = false;
+  int rc = lls_config_llama(json, out, err);
+  if (rc == 0)
+    rc = lls_config_rope(json, "rope_theta", 0.5, out, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "use_qk_norm", false, &normed, err);
   out->output_bias = false;
   out->qk_norm = normed ? LLS_QK_NORM_HEAD : LLS_QK_NORM_NONE;
-  return rc;
+  return rc < 0 ? rc : lls_config_logistic_mixture(json, out, err);
 }
 
 /* ---- MiniMax M2 ------------------------------------------------------------------- */

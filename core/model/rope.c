@@ -43,6 +43,7 @@ static int read_mscale(const struct lls_json *scaling, struct lls_rope_config *r
   *scale = one != 0 && all != 0
                ? yarn_scale(rope->factor, one) / yarn_scale(rope->factor, all)
                : yarn_scale(rope->factor, 1);
+  rope->score_factor = all != 0 ? yarn_scale(rope->factor, all) : 1;
   return rc;
 }
 

@@ -126,8 +126,10 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
   size_t index = (size_t)r->layer * p->shape.kv_heads + head;
   size_t side = lls_side_numbers(shape), scales = lls_scale_bytes(shape);
   bool int8 = lls_pool_has_int8(&p->shape, false) && !s->scratch;
-  const char *numbers = p->device + (is_v ? side : 0);
-  const char *steps = p->device + 2 * side + (is_v ? scales : 0);
+  bool second = is_v && !shape->latent;
+  const char *numbers = p->device + (second ? side : 0);
+  const char *steps =
+      p->device + lls_form_sides(shape, LLS_FORM_INT8) * side + (second ? scales : 0);
   return (struct lls_kv_list){
       .base = units.base,
       .unit_bytes = units.unit_bytes,
@@ -347,7 +349,8 @@ static int check_shape(struct lls_cpu_device *d, const struct lls_attention_shap
                        uint32_t layer)
 {
   const struct lls_pool_shape *p = &d->pool->groups[s->group];
-  if (s->kv_heads != p->kv_heads || s->head_dim != p->head_dim || layer >= p->layers)
+  if (s->kv_heads != p->kv_heads || s->head_dim != p->head_dim || layer >= p->layers ||
+      s->latent != p->latent)
     lls_cpu_step_fail(d, -EINVAL, "the cache was made for another shape");
   else if (s->head_dim > LLS_HEAD_DIM_MAX || s->heads % s->kv_heads != 0 ||
            s->heads / s->kv_heads > LLS_ATTENTION_QUERIES)
@@ -373,7 +376,7 @@ void lls_cpu_attention(struct lls_device *device, const struct lls_attention_sha
       .group = shape->heads / shape->kv_heads,
       .stride = lls_attention_stride(shape->head_dim),
       .qkv = qkv,
-      .columns = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+      .columns = lls_qkv_width(shape),
       .out = out,
       .attend = shape->head_dim % 8 != 0             ? k->attend_any
                 : d->pool->shape.element == LLS_BF16 ? k->attend_bf16

@@ -15,7 +15,7 @@
 #include "core/device/device.h"
 #include "kernels/cpu/isa.h"
 
-#define LLS_HEAD_DIM_MAX      256
+#define LLS_HEAD_DIM_MAX      576 /* a latent of 512 with 64 rotated numbers */
 #define LLS_ATTENTION_QUERIES 128 /* most queries of a call */
 
 /* K or V of one KV head of one layer: the blocks that a block table lists. */
@@ -66,7 +66,7 @@ static inline uint32_t lls_attention_stride(uint32_t head_dim)
 }
 
 /* Working memory of one call: a tile of K, one of V and lists of addresses. */
-#define LLS_ATTENTION_SCRATCH ((size_t)384 << 10)
+#define LLS_ATTENTION_SCRATCH ((size_t)768 << 10)
 
 struct lls_cpu_attention_kernels {
   /* Computes the state over tokens [begin, end), masked by each row's causal limit and

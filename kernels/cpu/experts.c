@@ -39,6 +39,11 @@ void lls_cpu_experts_destroy(struct lls_device *device, struct lls_experts *e)
   free(e);
 }
 
+struct lls_weight *const *lls_cpu_expert_weights(const struct lls_experts *e)
+{
+  return e->weights;
+}
+
 /* ---- choosing --------------------------------------------------------------------- */
 
 static bool is_chosen(const uint32_t *expert, uint32_t n, uint32_t e)
@@ -97,8 +102,8 @@ static void weigh_all(const struct lls_route *r, const float *scores, float *wei
                                     : exp((double)scores[e] - top) / sum);
 }
 
-/* Returns the sum of the two largest numbers. */
-static float best_two(const float *x, uint32_t n)
+/* Returns the sum of the two largest numbers, or the largest. */
+static float best_of(const float *x, uint32_t n, bool one)
 {
   float first = -INFINITY, second = -INFINITY;
   for (uint32_t i = 0; i < n; i++) {
@@ -109,7 +114,7 @@ static float best_two(const float *x, uint32_t n)
       second = x[i];
     }
   }
-  return first + second;
+  return one ? first : first + second;
 }
 
 /* Takes experts of all but the best groups out of the choice. */
@@ -118,7 +123,7 @@ static void keep_groups(const struct lls_route *r, float *wanted)
   float best[LLS_MAX_EXPERTS];
   uint32_t kept[LLS_MAX_EXPERTS], each = r->experts / r->groups;
   for (uint32_t g = 0; g < r->groups; g++)
-    best[g] = best_two(wanted + g * each, each);
+    best[g] = best_of(wanted + g * each, each, r->best_counts);
   for (uint32_t i = 0; i < r->used_groups; i++)
     kept[i] = best_left(best, r->groups, kept, i);
   for (uint32_t e = 0; e < r->experts; e++)

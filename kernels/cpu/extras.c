@@ -77,7 +77,7 @@ void lls_cpu_grow_queries(struct lls_device *device,
       .x = qkv,
       .n_rows = d->step->n_rows,
       .columns = (size_t)shape->heads * shape->head_dim,
-      .stride = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+      .stride = lls_qkv_width(shape),
   };
   lls_cpu_run_rows(d, grow_task, &w, w.n_rows, w.columns);
 }

@@ -22,10 +22,10 @@
 
 #include <string.h>
 
-/* Heads of all layers in both sides. */
+/* Heads of all layers in the sides of a block. */
 static size_t heads_of(const struct lls_pool_shape *s)
 {
-  return (size_t)2 * s->layers * s->kv_heads;
+  return (size_t)lls_form_sides(s, LLS_FORM_INT8) * s->layers * s->kv_heads;
 }
 
 /* The slots of one head in the wide and the INT8 block. */
@@ -75,7 +75,8 @@ void lls_cpu_convert(const struct lls_cpu_int8_kernels *k, const struct lls_pool
   } else if (to.scales == NULL) {
     lls_cpu_widen(k, s, from, 0, to.numbers, 0, s->block_tokens);
   } else {
-    memmove(to.numbers, from.numbers, 2 * lls_side_numbers(s));
-    memmove(to.scales, from.scales, 2 * lls_scale_bytes(s));
+    size_t sides = lls_form_sides(s, LLS_FORM_INT8);
+    memmove(to.numbers, from.numbers, sides * lls_side_numbers(s));
+    memmove(to.scales, from.scales, sides * lls_scale_bytes(s));
   }
 }

@@ -32,15 +32,16 @@ struct product {
   /* the kernel that expands panels for `kernel`, or NULL */
   const struct lls_linear_kernel *expands;
   const struct lls_weight *weight;
-  const float *x; /* (n_rows, columns) */
-  float *y;       /* (n_rows, rows of the weight) */
+  const float *x; /* (n_rows, x_stride) */
+  size_t x_stride;
+  float *y; /* (n_rows, rows of the weight) */
   size_t y_stride;
   size_t n_rows; /* rows of this pass, at most row_block */
   bool many;     /* more than one group: groups share a panel while it is cached */
   size_t row_units, groups;
   size_t sum_stride; /* floats from one panel's sums to the next */
   bool add;
-  const char *packed; /* (groups, group_bytes) */
+  char *packed; /* (groups, group_bytes) */
   size_t group_bytes;
 };
 
@@ -73,9 +74,9 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
   for (size_t i = begin; i < end; i++) {
     size_t g = i / pieces, k = i % pieces * LLS_DEPTH;
     size_t first = group_row(p, g), last = group_row(p, g + 1);
-    char *out = p->device->shared;
-    out += g * p->group_bytes + p->kernel->skip(last - first, k) * p->kernel->x_bytes;
-    p->kernel->pack(p->x + first * w->columns + k, w->columns, last - first,
+    char *out = p->packed + g * p->group_bytes;
+    out += p->kernel->skip(last - first, k) * p->kernel->x_bytes;
+    p->kernel->pack(p->x + first * p->x_stride + k, p->x_stride, last - first,
                     lls_least_size(LLS_DEPTH, w->columns - k),
                     lls_least_size(LLS_DEPTH, w->inputs - k), out);
   }
@@ -247,24 +248,30 @@ static void multiply_block(const struct product *p, const struct block *b)
   }
 }
 
+/* Multiplies all rows by panels [begin, end), at most LLS_PANEL_BLOCK, in a thread's
+ * scratch. */
+static void multiply_panels(const struct product *p, size_t begin, size_t end,
+                            float *sums)
+{
+  size_t inputs = p->weight->inputs, depth = p->many ? LLS_DEPTH : inputs;
+  struct block b = {.first = begin, .n = end - begin, .sums = sums};
+  b.expanded = (char *)(sums + LLS_PANEL_BLOCK * p->sum_stride);
+  for (b.k = 0; b.k < inputs; b.k += depth) {
+    b.n_k = lls_least_size(depth, inputs - b.k);
+    multiply_block(p, &b);
+  }
+  finish(p, sums, begin, end - begin);
+}
+
 static void product_task(void *arg, unsigned thread, unsigned n_threads)
 {
   (void)n_threads;
   const struct product *p = arg;
-  const struct lls_weight *w = p->weight;
-  float *sums = lls_cpu_scratch(p->device, thread);
-  size_t depth = p->many ? LLS_DEPTH : w->inputs, begin, end;
+  size_t begin, end;
   if (p->kernel->begin != NULL)
     p->kernel->begin();
-  while (lls_cpu_take(p->device->threads, thread, &begin, &end)) {
-    struct block b = {.first = begin, .n = end - begin, .sums = sums};
-    b.expanded = (char *)(sums + LLS_PANEL_BLOCK * p->sum_stride);
-    for (b.k = 0; b.k < w->inputs; b.k += depth) {
-      b.n_k = lls_least_size(depth, w->inputs - b.k);
-      multiply_block(p, &b);
-    }
-    finish(p, sums, begin, end - begin);
-  }
+  while (lls_cpu_take(p->device->threads, thread, &begin, &end))
+    multiply_panels(p, begin, end, lls_cpu_scratch(p->device, thread));
   if (p->kernel->end != NULL)
     p->kernel->end();
 }
@@ -288,19 +295,25 @@ static void choose_kernels(struct product *p)
   p->kernel = p->expands != NULL ? &of[own->expanded] : own;
 }
 
-/* Multiplies at most row_block rows. */
-static void multiply_rows(struct lls_cpu_device *d, struct product *p)
+/* Divides at most row_block rows into groups. */
+static void divide_rows(struct product *p)
 {
-  const struct lls_weight *w = p->weight;
   choose_kernels(p);
   const struct lls_linear_kernel *kernel = p->kernel;
   p->groups = (p->n_rows + kernel->max_rows - 1) / kernel->max_rows;
   p->row_units = (p->n_rows + kernel->row_unit - 1) / kernel->row_unit;
-  p->group_bytes = kernel->skip(kernel->max_rows, w->inputs) * kernel->x_bytes;
+  p->group_bytes = kernel->skip(kernel->max_rows, p->weight->inputs) * kernel->x_bytes;
   p->sum_stride = p->row_units * kernel->row_unit * LLS_PANEL;
+}
+
+static void multiply_rows(struct lls_cpu_device *d, struct product *p)
+{
+  const struct lls_weight *w = p->weight;
+  divide_rows(p);
+  const struct lls_linear_kernel *kernel = p->kernel;
   p->packed = d->shared;
   if (p->n_rows == 1 && kernel->x_bytes == sizeof(float) && w->inputs == w->columns)
-    p->packed = (const char *)p->x;
+    p->packed = (char *)(uintptr_t)p->x; /* only read from */
   else
     lls_cpu_run(d->threads, pack_task, p);
   lls_cpu_divide(d->threads, w->panels, grain_of(w->panels, d->n_threads));
@@ -318,6 +331,7 @@ static void multiply_part(struct lls_cpu_device *d, const struct lls_weight *w,
         .device = d,
         .weight = w,
         .x = x + row * w->columns,
+        .x_stride = w->columns,
         .y = y + row * y_stride,
         .y_stride = y_stride,
         .n_rows = lls_least_size(block, n_rows - row),
@@ -339,7 +353,8 @@ static void multiply(struct lls_cpu_device *d, const struct lls_weight *w, const
   }
 }
 
-size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *kernels)
+/* Bytes of the sums, and of the panels that a kernel expands. */
+static size_t sums_scratch(const struct lls_cpu_linear_kernels *kernels)
 {
   size_t rows = 0, expanded = 0;
   for (int i = 0; i < LLS_N_PACKED; i++) {
@@ -394,4 +409,79 @@ void lls_cpu_linear_part(struct lls_device *device, const struct lls_weight *w,
     multiply_part(lls_cpu(device), &part, x, n_rows, false, y + (from - first),
                   n_outputs);
   }
+}
+
+/* ---- a matrix for each head -------------------------------------------------------- */
+
+struct heads {
+  struct lls_cpu_device *device;
+  const struct lls_cpu_heads *of;
+  size_t n_rows;
+};
+
+/* Bytes before the packed rows in a thread's scratch, which begins with the sums. */
+static size_t before_packed(const struct lls_cpu_linear_kernels *kernels)
+{
+  return (sums_scratch(kernels) + 63) & ~(size_t)63;
+}
+
+size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *kernels)
+{
+  return before_packed(kernels) + lls_cpu_linear_shared(kernels, LLS_HEAD_DIM_MAX);
+}
+
+/* Multiplies all columns of the product's rows on the calling thread. */
+static void multiply_alone(struct product *p, void *scratch)
+{
+  const struct lls_weight *w = p->weight;
+  divide_rows(p);
+  pack_task(p, 0, 1);
+  if (p->kernel->begin != NULL)
+    p->kernel->begin();
+  for (size_t i = 0; i < w->panels; i += LLS_PANEL_BLOCK)
+    multiply_panels(p, i, lls_least_size(i + LLS_PANEL_BLOCK, w->panels), scratch);
+  if (p->kernel->end != NULL)
+    p->kernel->end();
+}
+
+static void multiply_head(const struct heads *h, uint32_t head, void *scratch)
+{
+  const struct lls_cpu_linear_kernels *kernels = &h->device->kernels.linear;
+  const struct lls_cpu_heads *of = h->of;
+  const float *x = of->x + head * of->x_head;
+  float *y = of->y + head * of->y_head;
+  const struct lls_weight *w = of->weights[head];
+  for (; w != NULL; y += w->rows, w = w->next) {
+    size_t block = kernels->of[w->packed].row_block;
+    for (size_t row = 0; row < h->n_rows; row += block) {
+      struct product p = {
+          .device = h->device,
+          .weight = w,
+          .x = x + row * of->x_stride,
+          .x_stride = of->x_stride,
+          .y = y + row * of->y_stride,
+          .y_stride = of->y_stride,
+          .n_rows = lls_least_size(block, h->n_rows - row),
+          .packed = (char *)scratch + before_packed(kernels),
+      };
+      multiply_alone(&p, scratch);
+    }
+  }
+}
+
+static void heads_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct heads *h = arg;
+  size_t begin, end;
+  lls_cpu_share(h->of->heads, 1, thread, n_threads, &begin, &end);
+  for (size_t head = begin; head < end; head++)
+    multiply_head(h, (uint32_t)head, lls_cpu_scratch(h->device, thread));
+}
+
+void lls_cpu_linear_heads(struct lls_cpu_device *d, const struct lls_cpu_heads *of,
+                          size_t n_rows)
+{
+  struct heads h = {d, of, n_rows};
+  if (n_rows > 0)
+    lls_cpu_run(d->threads, heads_task, &h);
 }

@@ -25,6 +25,22 @@ void lls_cpu_linear(struct lls_device *, const struct lls_weight *, const void *
 void lls_cpu_logits(struct lls_device *, const struct lls_weight *, const void *x,
                     uint32_t n_rows, float *y);
 
+/* A matrix for each head, which multiplies the head's columns of the rows. */
+struct lls_cpu_heads {
+  struct lls_weight *const *weights; /* (heads) */
+  uint32_t heads;
+  const float *x;
+  size_t x_head, x_stride; /* floats from head to head, and from row to row */
+  float *y;
+  size_t y_head, y_stride;
+};
+
+/* Sets y. Threads take whole heads, each in its own scratch. The
+ * matrices have at most LLS_HEAD_DIM_MAX inputs. */
+struct lls_cpu_device;
+void lls_cpu_linear_heads(struct lls_cpu_device *, const struct lls_cpu_heads *,
+                          size_t n_rows);
+
 /* y (n_rows, n_outputs): the outputs from `first` on, a multiple of LLS_PANEL. */
 void lls_cpu_linear_part(struct lls_device *, const struct lls_weight *, size_t first,
                          size_t n_outputs, const float *x, uint32_t n_rows, float *y);
@@ -130,7 +146,15 @@ void lls_cpu_gather(struct lls_device *, const void *x, const uint32_t *rows,
 void lls_cpu_cap_logits(struct lls_device *, float *logits, uint32_t n_rows,
                         uint32_t vocab, float cap);
 
+/* latent.c */
+void lls_cpu_latent_rows(struct lls_device *, const struct lls_latent_shape *,
+                         const struct lls_experts *keys, const void *q, const void *kv,
+                         void *rows);
+void lls_cpu_latent_values(struct lls_device *, const struct lls_latent_shape *,
+                           const struct lls_experts *values, const void *x, void *y);
+
 /* experts.c */
+struct lls_weight *const *lls_cpu_expert_weights(const struct lls_experts *);
 int lls_cpu_experts_create(struct lls_device *, struct lls_weight *const *weights,
                            uint32_t n, struct lls_experts **out, struct lls_error *err);
 void lls_cpu_experts_destroy(struct lls_device *, struct lls_experts *);

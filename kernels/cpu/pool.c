@@ -121,7 +121,8 @@ static struct lls_pool_block int8_block(const struct lls_pool *p, uint32_t group
 {
   return (struct lls_pool_block){
       .numbers = at,
-      .scales = (uint16_t *)(void *)(at + 2 * lls_side_numbers(&p->groups[group]))};
+      .scales = (uint16_t *)(void *)(at + lls_form_sides(&p->shape, LLS_FORM_INT8) *
+                                              lls_side_numbers(&p->groups[group]))};
 }
 
 /* The block that a copy reads or writes in one of the tiers. */
@@ -136,7 +137,8 @@ static struct lls_pool_block block_at(const struct lls_pool *p, bool host, uint3
 /* Heads of a group's layers in a block of that form, in the cache's own type. */
 static size_t heads_in(const struct lls_pool *p, uint32_t group, uint32_t form)
 {
-  return (size_t)lls_form_sides(form) * p->groups[group].layers * p->shape.kv_heads;
+  size_t sides = lls_form_sides(&p->shape, form);
+  return sides * p->groups[group].layers * p->shape.kv_heads;
 }
 
 /* Copies n_slots slots in every head. */
@@ -191,7 +193,8 @@ int lls_cpu_pool_read(struct lls_device *device, const struct lls_pool *pool,
   if (group >= lls_pool_groups(&pool->shape) ||
       !lls_block_fits(&pool->groups[group], false, LLS_FORM_KV, block))
     return -EINVAL;
-  memcpy(to, pool->device + block * pool->unit_bytes, 2 * pool->side_bytes[group]);
+  memcpy(to, pool->device + block * pool->unit_bytes,
+         lls_form_bytes(&pool->groups[group], LLS_FORM_KV));
   return 0;
 }
 
@@ -202,7 +205,8 @@ int lls_cpu_pool_write(struct lls_device *device, struct lls_pool *pool, uint32_
   if (group >= lls_pool_groups(&pool->shape) ||
       !lls_block_fits(&pool->groups[group], false, LLS_FORM_KV, block))
     return -EINVAL;
-  memcpy(pool->device + block * pool->unit_bytes, from, 2 * pool->side_bytes[group]);
+  memcpy(pool->device + block * pool->unit_bytes, from,
+         lls_form_bytes(&pool->groups[group], LLS_FORM_KV));
   return 0;
 }
 
@@ -341,7 +345,8 @@ static void write_rows(const struct writing *w, const struct lls_step_sequence *
     while (token >= e->first_token + e->count)
       e++;
     lls_pool_write_slot(w->device, k, at + w->k_column, e, token);
-    lls_pool_write_slot(w->device, v, at + w->v_column, e, token);
+    if (!p->shape.latent)
+      lls_pool_write_slot(w->device, v, at + w->v_column, e, token);
   }
 }
 
@@ -375,7 +380,7 @@ void lls_cpu_cache_write(struct lls_device *device,
   size_t kv = (size_t)shape->kv_heads * shape->head_dim;
   struct writing w = {.device = d,
                       .qkv = qkv,
-                      .columns = k_column + 2 * kv,
+                      .columns = lls_qkv_width(shape),
                       .k_column = k_column,
                       .v_column = k_column + kv,
                       .group = shape->group,

@@ -67,7 +67,8 @@ static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
   if (s->scratch)
     return (struct lls_pool_units){
         p->scratch + (is_v ? layer_bytes : 0) + kv_head * p->head_bytes, 2 * layer_bytes};
-  return (struct lls_pool_units){p->device + (is_v ? p->side_bytes[group] : 0) +
+  bool second = is_v && !p->shape.latent;
+  return (struct lls_pool_units){p->device + (second ? p->side_bytes[group] : 0) +
                                      lls_pool_head_offset(p, layer, kv_head),
                                  p->unit_bytes};
 }

@@ -50,7 +50,7 @@ static void rope_task(void *arg, unsigned thread, unsigned n_threads)
     if (!w->fresh)
       lls_cpu_angles(w->rope, w->device->step->positions[row], row_angles(w, row));
     const float *cosine = row_angles(w, row);
-    float *x = w->qkv + row * w->columns;
+    float *x = w->qkv + row * w->columns + w->rope->first;
     for (size_t head = 0; head < w->rotated_heads; head++, x += w->head_dim)
       w->device->kernels.rows.rotate(cosine, cosine + half, half, x, x + half);
   }
@@ -83,7 +83,8 @@ void lls_cpu_rope(struct lls_device *device, const struct lls_attention_shape *s
                   const struct lls_rope_shape *rope, void *qkv)
 {
   struct lls_cpu_device *d = lls_cpu(device);
-  if (rope->rotary_dims > LLS_HEAD_DIM_MAX || rope->rotary_dims > shape->head_dim) {
+  if (rope->rotary_dims > LLS_HEAD_DIM_MAX ||
+      rope->first + rope->rotary_dims > shape->head_dim) {
     lls_cpu_step_fail(d, -EINVAL, "rope over %u of %u dims; at most %u are supported",
                       rope->rotary_dims, shape->head_dim, LLS_HEAD_DIM_MAX);
     return;
@@ -94,7 +95,7 @@ void lls_cpu_rope(struct lls_device *device, const struct lls_attention_shape *s
       .rope = rope,
       .qkv = qkv,
       .angles = d->angles + (size_t)place * d->options.max_rows * LLS_HEAD_DIM_MAX,
-      .columns = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+      .columns = lls_qkv_width(shape),
       .rotated_heads = shape->heads + shape->kv_heads,
       .head_dim = shape->head_dim,
       .fresh = same_rope(&d->ropes[place], rope),

@@ -143,7 +143,8 @@ static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c,
   for (size_t i = 1; i < most; i++) {
     if (is_whole(p, &c[i]) || lls_copy_way(&c[i]) != lls_copy_way(c) ||
         c[i].order != c->order || c[i].group != c->group ||
-        lls_form_sides(c[i].source_form) != lls_form_sides(c->source_form))
+        lls_form_sides(&p->shape, c[i].source_form) !=
+            lls_form_sides(&p->shape, c->source_form))
       return i;
     for (size_t j = 0; j < i; j++)
       if (overlap(p, &c[i], &c[j]))
@@ -157,7 +158,7 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
 {
   struct lls_cuda_slots a = {.head_bytes = p->head_bytes,
                              .slot_bytes = p->slot_bytes,
-                             .heads = lls_form_sides(c->source_form) *
+                             .heads = lls_form_sides(&p->shape, c->source_form) *
                                       p->groups[c->group].layers * p->shape.kv_heads};
   struct lls_cuda_slot_run one = slot_run(p, c);
   if (n == 1)

@@ -26,8 +26,8 @@ static int open_stream(struct lls_cuda_device *d)
 static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char *at,
                 char *packed, const struct lls_pull *c, bool packs)
 {
-  size_t heads = (size_t)lls_form_sides(c->source_form) * p->groups[c->group].layers *
-                 p->shape.kv_heads;
+  size_t heads = (size_t)lls_form_sides(&p->shape, c->source_form) *
+                 p->groups[c->group].layers * p->shape.kv_heads;
   size_t bytes = c->n_slots * p->slot_bytes;
   if (bytes == 0)
     return cudaSuccess;

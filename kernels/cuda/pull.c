@@ -171,8 +171,8 @@ static int pull_run(const struct route *r, const struct lls_pool *pool,
   char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
   if (c->n_slots == pool->shape.block_tokens)
     return copy(r, to, from, n * lls_form_bytes(&pool->groups[c->group], c->source_form));
-  size_t heads = (size_t)lls_form_sides(c->source_form) * pool->groups[c->group].layers *
-                 pool->shape.kv_heads;
+  size_t heads = (size_t)lls_form_sides(&pool->shape, c->source_form) *
+                 pool->groups[c->group].layers * pool->shape.kv_heads;
   int rc = cudaSuccess;
   from += c->source_slot * pool->slot_bytes;
   to += c->target_slot * pool->slot_bytes;

@@ -238,6 +238,19 @@ static void cache_write(struct lls_device *device,
   (void)device, (void)shape, (void)layer, (void)qkv;
 }
 
+static void latent_rows(struct lls_device *device, const struct lls_latent_shape *shape,
+                        const struct lls_experts *keys, const void *q, const void *kv,
+                        void *rows)
+{
+  (void)device, (void)shape, (void)keys, (void)q, (void)kv, (void)rows;
+}
+
+static void latent_values(struct lls_device *device, const struct lls_latent_shape *shape,
+                          const struct lls_experts *values, const void *x, void *y)
+{
+  (void)device, (void)shape, (void)values, (void)x, (void)y;
+}
+
 static void attention(struct lls_device *device, const struct lls_attention_shape *shape,
                       uint32_t layer, const void *qkv, void *out)
 {
@@ -389,6 +402,8 @@ static const struct lls_device_ops ops = {
     .norm_qk = norm_qk,
     .rope = rope,
     .cache_write = cache_write,
+    .latent_rows = latent_rows,
+    .latent_values = latent_values,
     .attention = attention,
     .attention_both_ways = attention_both_ways,
     .gather = gather,

@@ -30,7 +30,8 @@
 struct shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window;
   enum lls_dtype element;
-  bool int8; /* some of the full blocks are int8 */
+  bool int8;   /* some of the full blocks are int8 */
+  bool latent; /* V is K */
   float soft_cap;
   const float *sinks;  /* (kv_heads group), or NULL */
   const float *slopes; /* (kv_heads group) of ALiBi, or NULL */
@@ -75,8 +76,9 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .soft_cap = shape->soft_cap,
       .sinks = shape->sinks,
       .slopes = shape->slopes,
+      .latent = shape->latent,
   };
-  b->columns = (heads + 2 * shape->kv_heads) * shape->head_dim;
+  b->columns = lls_qkv_width(&b->attention);
   b->out_columns = heads * shape->head_dim;
   struct lls_pool_shape pool = {
       .layers = LAYERS,
@@ -85,6 +87,7 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .block_tokens = shape->block_tokens,
       .element = shape->element,
       .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
+      .latent = shape->latent,
   };
   uint32_t units = lls_form_units(&pool, LLS_FORM_KV);
   pool.device_units = n_blocks * units;
@@ -235,9 +238,9 @@ static inline double reference(const struct batch *b, const struct sequence *s,
   const struct shape *shape = &b->shape;
   uint32_t position = s->context + row, n = shape->head_dim, first = 0;
   uint32_t k_column = (b->attention.heads + head / shape->group) * n;
-  uint32_t v_column = k_column + shape->kv_heads * n;
+  uint32_t v_column = k_column + (shape->latent ? 0 : shape->kv_heads * n);
   const float *given = s->qkv + position * b->columns + head * n;
-  double q[256];
+  double q[LLS_HEAD_DIM_MAX];
   for (uint32_t d = 0; d < n; d++)
     q[d] = rounds(b) ? lls_bf16_to_f32(lls_f32_to_bf16(given[d])) : given[d];
   double score[MAX_TOKENS], top = -INFINITY, sum = 0, added = 0, largest = 0;
@@ -280,7 +283,7 @@ static inline double reference(const struct batch *b, const struct sequence *s,
 
 static inline void check_rows(const struct batch *b, const float *out)
 {
-  double wanted[256];
+  double wanted[LLS_HEAD_DIM_MAX];
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     const struct sequence *s = &b->sequences[i];
     for (uint32_t row = 0; row < s->n_rows; row++, out += b->out_columns) {

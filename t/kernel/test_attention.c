@@ -27,6 +27,29 @@ static void test_head_dims(void **state)
   each_level(2, MAX_ROWS, 4096, head_dims);
 }
 
+/* Blocks without V: latents, whose heads share one key-value head. */
+static void latents(struct lls_device *device)
+{
+  static const uint32_t dims[] = {576, 288, 24, 20}, heads[] = {3, 16, 128, 5};
+  for (size_t i = 0; i < 2 * sizeof dims / sizeof *dims; i++) {
+    struct shape shape = {
+        .kv_heads = 1,
+        .group = heads[i / 2],
+        .head_dim = dims[i / 2],
+        .block_tokens = i / 2 == 1 ? 7 : 16,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .latent = true,
+    };
+    mixed_batch(device, &shape, NULL);
+  }
+}
+
+static void test_latents(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, 4096, latents);
+}
+
 static void block_sizes(struct lls_device *device)
 {
   static const uint32_t sizes[] = {1, 2, 3, 5, 8, 16, 31, 32, 64, 100, 128};
@@ -325,6 +348,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_head_dims),
+      cmocka_unit_test(test_latents),
       cmocka_unit_test(test_block_sizes),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_windows),

@@ -21,7 +21,7 @@ static void read_int8(const struct batch *b, struct sequence *s,
     size_t numbers = lls_side_numbers(&p->shape);
     const uint8_t *q = (const uint8_t *)block + side * numbers + index * slots * dims;
     const uint16_t *scales =
-        (const uint16_t *)(const void *)(block + 2 * numbers +
+        (const uint16_t *)(const void *)(block + (b->shape.latent ? 1 : 2) * numbers +
                                          side * lls_scale_bytes(&p->shape)) +
         index * 2 * dims;
     for (uint32_t i = 0; i < slots; i++) {
@@ -60,7 +60,7 @@ static void quantise_some(struct batch *b, struct sequence *s)
     e->block = copy.target;
     e->form = LLS_FORM_INT8;
     memset(s->int8 + e->first_token, true, e->count);
-    for (uint32_t side = 0; side < 2; side++)
+    for (uint32_t side = 0; side < (b->shape.latent ? 1 : 2); side++)
       read_int8(b, s, e, side, kv + side * b->shape.kv_heads * b->shape.head_dim);
   }
 }
@@ -89,6 +89,30 @@ static void int8_blocks(struct lls_device *device)
   }
 }
 
+/* The same for latents. */
+static void int8_latents(struct lls_device *device)
+{
+  static const uint32_t dims[] = {576, 40, 12};
+  for (size_t i = 0; i < 2 * sizeof dims / sizeof *dims; i++) {
+    struct shape shape = {
+        .kv_heads = 1,
+        .group = 4,
+        .head_dim = dims[i / 2],
+        .block_tokens = 16,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .int8 = true,
+        .latent = true,
+    };
+    mixed_batch(device, &shape, quantise_contexts);
+  }
+}
+
+static void test_int8_latents(void **state)
+{
+  (void)state;
+  each_level(2, MAX_ROWS, 4096, int8_latents);
+}
+
 static void test_int8_blocks(void **state)
 {
   (void)state;
@@ -97,6 +121,7 @@ static void test_int8_blocks(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_int8_blocks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_int8_blocks),
+                                     cmocka_unit_test(test_int8_latents)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

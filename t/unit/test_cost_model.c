@@ -71,6 +71,21 @@ static void test_shape_of_opt_13b(void **state)
   assert_close(yi.token_bytes, 2 * 32 * 4 * 128 * 2.0);
 }
 
+/* DeepSeek V3 has 671e9 weights and caches 576 numbers a layer and token; a row
+ * multiplies 576 of them with each head's query, and adds up 512. */
+static void test_shape_of_deepseek_v3(void **state)
+{
+  (void)state;
+  struct lls_cost_shape s = shape_of("deepseek-v3", 1);
+  assert_close(s.token_bytes, 61 * 576 * 2);
+  assert_close(s.pair_flops, 61 * 128 * 2.0 * (576 + 512));
+  double weights = lls_cost_weight_bytes(&s) / 2 + 129280 * 7168.0;
+  assert_true(fabs(weights - 671e9) < 0.001 * 671e9);
+  struct lls_cost_shape lite = shape_of("deepseek-v2-lite", 1);
+  weights = lls_cost_weight_bytes(&lite) / 2 + 102400 * 2048.0;
+  assert_true(fabs(weights - 15.7e9) < 0.005 * 15.7e9);
+}
+
 static void test_decode_reads_weights_and_cache(void **state)
 {
   (void)state;
@@ -515,6 +530,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_shape_of_opt_13b),
+      cmocka_unit_test(test_shape_of_deepseek_v3),
       cmocka_unit_test(test_decode_reads_weights_and_cache),
       cmocka_unit_test(test_prefill_multiplies),
       cmocka_unit_test(test_straggler_bounds_attention),

@@ -41,6 +41,24 @@ static void test_gguf(void **state)
   check_one(*state, &options);
 }
 
+/* Latents in int8: each step is about 1/255 of what a channel spans in a block. */
+static void test_int8(void **state)
+{
+  const struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .int8 = LLS_INT8_ALL};
+  const struct drive_rule rules[] = {
+      {.chunk = 16, .stagger = 2, .int8 = true},
+      {.chunk = 16, .stagger = 2, .preempt = 4, .swap = true, .int8 = true}};
+  struct drive_model m = {0};
+  double worst[2];
+  drive_open(&m, *state, &options);
+  for (size_t i = 0; i < 2; i++)
+    worst[i] = drive_run(&m, &rules[i]).worst_relative;
+  drive_close(&m);
+  print_message("# int8 latents: a row of logits is off by %.2g\n", worst[0]);
+  assert_true(worst[0] > 1e-5 && worst[0] < 0.05 && worst[1] < 0.05);
+}
+
 /* A device without an operation refuses the model by the operation's name. */
 static void test_extras(void **state)
 {
@@ -52,6 +70,7 @@ static void test_extras(void **state)
                {"nemotron", "does not have the squared ReLU"},
                {"glm-4.5", "does not have a router of experts other than a softmax"},
                {"qwen2-moe", "does not have a gate of the shared expert"},
+               {"deepseek-v2", "does not have multi-head latent attention (MLA)"},
                {"ministral-3", "does not have queries that grow"}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -89,21 +108,52 @@ static size_t add_family(struct CMUnitTest *tests, size_t n, char *name)
 int main(int argc, char **argv)
 {
   static char *names[] = {
-      "qwen3-vl",    "qwen2.5-vl",    "mistral-small-3", "granite-3",  "ernie-4.5",
-      "command-r",   "command-r7b",   "exaone-4",        "olmo-3",     "seed-oss",
-      "hunyuan",     "starcoder2",    "gpt-2",           "gpt-j",      "phi-2",
-      "stablelm",    "falcon",        "falcon-40b",      "glm-4",      "apertus",
-      "bloom",       "mpt",           "nemotron",        "minicpm",    "pythia",
-      "ministral-3", "qwen2-moe",     "glm-4.5",         "minimax-m2", "hunyuan-a13b",
-      "hy3",         "ernie-4.5-moe",
+      "qwen3-vl",
+      "qwen2.5-vl",
+      "mistral-small-3",
+      "granite-3",
+      "ernie-4.5",
+      "command-r",
+      "command-r7b",
+      "exaone-4",
+      "olmo-3",
+      "seed-oss",
+      "hunyuan",
+      "starcoder2",
+      "gpt-2",
+      "gpt-j",
+      "phi-2",
+      "stablelm",
+      "falcon",
+      "falcon-40b",
+      "glm-4",
+      "apertus",
+      "bloom",
+      "mpt",
+      "nemotron",
+      "minicpm",
+      "pythia",
+      "ministral-3",
+      "qwen2-moe",
+      "glm-4.5",
+      "minimax-m2",
+      "hunyuan-a13b",
+      "hy3",
+      "ernie-4.5-moe",
+      "deepseek-v2",
+      "deepseek-v2-groups",
+      "deepseek-v3",
   };
-  static struct CMUnitTest tests[3 * 64 + 1];
+  static struct CMUnitTest tests[3 * 64 + 2];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
   char **models = argc > 1 ? argv + 1 : names;
   n_names = argc > 1 ? (size_t)argc - 1 : n_names;
   assert_true(n_names <= 64);
-  if (argc <= 1)
+  if (argc <= 1) {
+    static char latent[] = "deepseek-v3";
     tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"int8", test_int8, NULL, NULL, latent};
+  }
   for (size_t i = 0; i < n_names; i++)
     n = add_family(tests, n, models[i]);
   return _cmocka_run_group_tests("families", tests, n, NULL, NULL);

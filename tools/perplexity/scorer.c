@@ -24,6 +24,7 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .block_tokens = BLOCK_TOKENS,
       .element = element,
       .int8 = o->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
+      .latent = c->latent.rank > 0,
   };
   struct lls_progress loading;
   s->units[0] = lls_form_units(&shape, LLS_FORM_KV);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DeepSeek V2 and V3 (arXiv 2405.04434, 2412.19437), and models of the same graph: Kimi
+ * K2 has V3's class. Multi-head latent attention, then mixtures behind a few dense
+ * layers, with shared experts.
+ */
+#include "core/model/architecture.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+/* Returns 0, or the error of a key that has a value which no published model has. */
+static int expect(const struct lls_json *json, const char *key, bool good,
+                  struct lls_error *err)
+{
+  return good ? 0
+              : lls_fail(err, -ENOTSUP, "%s: this \"%s\" is not supported with MLA",
+                         json->file, key);
+}
+
+/* A head's rotated part is what transformers calls head_dim here; older files do not have
+ * the key. */
+static int read_sizes(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
+{
+  struct lls_latent_config *l = &out->latent;
+  int rc = lls_json_size(json, "kv_lora_rank", &l->rank, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "q_lora_rank", 0, &l->query_rank, err);
+  if (rc == 0)
+    rc = lls_json_size(json, "qk_nope_head_dim", &l->nope, err);
+  if (rc == 0)
+    rc = lls_json_size(json, "qk_rope_head_dim", &l->rope, err);
+  if (rc == 0 && json_object_set_new(json->root, "head_dim", json_integer(l->rope)) != 0)
+    rc = lls_fail(err, -ENOMEM, "out of memory");
+  if (rc == 0)
+    rc = lls_config_llama(json, out, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "v_head_dim", out->hidden / out->heads, &l->value, err);
+  return rc;
+}
+
+/* Reads attention. transformers' classes, and DeepSeek's own, have this epsilon in the
+ * norms inside of attention, whatever that of the other norms is. */
+static int read_attention(const struct lls_json *json, struct lls_model_config *out,
+                          struct lls_error *err)
+{
+  struct lls_latent_config *l = &out->latent;
+  int rc = read_sizes(json, out, err);
+  if (rc == 0)
+    rc = expect(json, "attention_bias", !out->qkv_bias, err);
+  if (rc == 0)
+    rc = expect(json, "qk_rope_head_dim", out->rope.dims == l->rope, err);
+  if (rc < 0)
+    return rc;
+  double factor = out->rope.score_factor > 0 ? out->rope.score_factor : 1;
+  lls_json_get(json, "qk_head_dim"); /* the sum of the two parts */
+  l->norm_epsilon = 1e-6F;
+  out->attention_scale = (float)(factor * factor / sqrt((double)l->nope + l->rope));
+  out->kv_heads = 1;
+  out->head_dim = l->rank + l->rope;
+  return 0;
+}
+
+/* Keys of training. */
+static void pass_over(const struct lls_json *json)
+{
+  lls_json_get(json, "ep_size");
+  lls_json_get(json, "seq_aux");
+}
+
+static int configure_v3(const struct lls_json *json, struct lls_model_config *out,
+                        struct lls_error *err)
+{
+  int rc = read_attention(json, out, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "rope_interleave", true, &out->paired_rope, err);
+  if (rc == 0)
+    rc = lls_config_logistic_mixture(json, out, err);
+  const char *scoring = json_string_value(lls_json_get(json, "scoring_func"));
+  if (rc == 0)
+    rc = expect(json, "scoring_func", scoring == NULL || strcmp(scoring, "sigmoid") == 0,
+                err);
+  const char *method = json_string_value(lls_json_get(json, "topk_method"));
+  if (rc == 0)
+    rc = expect(json, "topk_method", method == NULL || strcmp(method, "noaux_tc") == 0,
+                err);
+  pass_over(json);
+  return rc;
+}
+
+/* V2's router is a softmax, whose weights do not add up to 1. "greedy" chooses among all
+ * experts. */
+static int configure_v2(const struct lls_json *json, struct lls_model_config *out,
+                        struct lls_error *err)
+{
+  struct lls_mixture_config *m = &out->mixture;
+  const char *method = "greedy";
+  int rc = read_attention(json, out, err);
+  if (rc == 0)
+    rc = lls_config_logistic_mixture(json, out, err);
+  if (rc == 0)
+    rc = lls_json_string_or(json, "topk_method", "greedy", &method, err);
+  if (rc < 0)
+    return rc;
+  bool greedy = strcmp(method, "greedy") == 0;
+  const char *scoring = json_string_value(lls_json_get(json, "scoring_func"));
+  const json_t *normed = lls_json_get(json, "norm_topk_prob");
+  pass_over(json);
+  out->paired_rope = true;
+  m->logistic = m->corrected = m->normalise = false;
+  m->best_counts = true;
+  if (greedy)
+    m->groups = m->used_groups = 0;
+  rc = expect(json, "topk_method", greedy || strcmp(method, "group_limited_greedy") == 0,
+              err);
+  if (rc == 0)
+    rc = expect(json, "scoring_func", scoring == NULL || strcmp(scoring, "softmax") == 0,
+                err);
+  return rc < 0 ? rc : expect(json, "norm_topk_prob", !json_is_true(normed), err);
+}
+
+/* ---- names ------------------------------------------------------------------------ */
+
+#define LATENT                                                                           \
+  .q = "self_attn.q_proj", .latent_query_down = "self_attn.q_a_proj",                    \
+  .latent_query_norm = "self_attn.q_a_layernorm",                                        \
+  .latent_query_up = "self_attn.q_b_proj",                                               \
+  .latent_down = "self_attn.kv_a_proj_with_mqa",                                         \
+  .latent_norm = "self_attn.kv_a_layernorm", .latent_up = "self_attn.kv_b_proj",         \
+  .latent_keys = "self_attn.k_b_proj", .latent_values = "self_attn.v_b_proj"
+#define MIXTURE                                                                          \
+  .router = "mlp.gate", .experts = "mlp.experts.", .expert_gate = "gate_proj",           \
+  .expert_up = "up_proj", .expert_down = "down_proj",                                    \
+  .router_bias = "mlp.gate.e_score_correction_bias",                                     \
+  .shared_gate = "mlp.shared_experts.gate_proj",                                         \
+  .shared_up = "mlp.shared_experts.up_proj",                                             \
+  .shared_down = "mlp.shared_experts.down_proj"
+#define GRAPH LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_MLP, LATENT
+
+static const char *const v2_names[] = {"DeepseekV2ForCausalLM", NULL};
+static const char *const v3_names[] = {"DeepseekV3ForCausalLM", NULL};
+
+const struct lls_architecture lls_deepseek_v2 = {
+    .title = "DeepSeek V2",
+    .names = v2_names,
+    .configure = configure_v2,
+    .tensors = {GRAPH, MIXTURE},
+};
+
+const struct lls_architecture lls_deepseek_v3 = {
+    .title = "DeepSeek V3, Kimi K2",
+    .names = v3_names,
+    .configure = configure_v3,
+    .tensors = {GRAPH, MIXTURE},
+};
