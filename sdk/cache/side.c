@@ -52,10 +52,8 @@ static uint64_t past_for(const struct lls_pol_side *m, const struct lls_pol_sequ
   return ((uint64_t)s->cached + tokens + m->block_tokens - 1) / m->block_tokens;
 }
 
-/* The most blocks of the group that the sequence holds at once while it grows, in steps
- * as long as may be. */
-static uint32_t peak(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                     const struct lls_request *r, uint32_t group, uint32_t tokens)
+uint32_t lls_pol_side_peak(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                           const struct lls_request *r, uint32_t group, uint32_t tokens)
 {
   uint32_t all = blocks_of(m, (uint64_t)s->cached + tokens);
   uint32_t left = all - lls_pol_min(all, gone_of(m, s, r, group));
@@ -72,7 +70,7 @@ uint32_t lls_pol_side_need(const struct lls_pol_side *m, const struct lls_pol_se
 {
   uint32_t units = 0;
   for (uint32_t group = m->own_groups; group < m->n_groups; group++) {
-    uint32_t wanted = peak(m, s, r, group, tokens);
+    uint32_t wanted = lls_pol_side_peak(m, s, r, group, tokens);
     uint32_t held = lls_pol_rows_held(&m->rows, s, group);
     units += m->units[LLS_TIER_DEVICE][group] * (wanted > held ? wanted - held : 0);
   }
@@ -242,8 +240,7 @@ static bool count_wanted(const struct lls_pol_side *m, const struct lls_pol_sequ
   bool back = s->where == LLS_POL_ON_HOST;
   *w = (struct wanted){.any = s->where == LLS_POL_NOWHERE || back};
   for (uint32_t group = 0; group < m->own_groups; group++)
-    w->all[m->kinds[LLS_TIER_DEVICE][group]] +=
-        blocks_of(m, (uint64_t)s->cached + tokens);
+    w->all[m->kinds[LLS_TIER_DEVICE][group]] += lls_pol_side_peak(m, s, r, group, tokens);
   for (uint32_t group = m->own_groups; group < m->n_groups; group++) {
     if (side_is_state(m, group)) {
       w->any |= !side_states_suffice(m, s, r, group, tokens);

@@ -155,6 +155,11 @@ static int make_rows(struct lls_pol_side *m, uint32_t blocks)
   if (m->keeps_all || e->groups[0]->kind == LLS_GROUP_FULL)
     r->row_blocks =
         lls_pol_min(r->row_blocks, lls_pol_slabs_blocks(&m->slabs[LLS_TIER_DEVICE]));
+  if (m->own_groups > 0) { /* its manager may give each slot of a block to another one */
+    uint32_t device = lls_pol_slabs_blocks(&m->slabs[LLS_TIER_DEVICE]);
+    r->row_blocks = lls_pol_max(r->row_blocks, lls_pol_min(e->max_context, device));
+    blocks = r->n_slots;
+  }
   for (uint32_t group = 0; group < m->n_groups; group++)
     r->states |= (uint32_t)(e->groups[group]->kind == LLS_GROUP_STATE) << group;
   if (r->states != 0)

@@ -91,6 +91,10 @@ void lls_pol_side_make_empty(struct lls_pol_side *);
 /* New units that the sequence takes while it grows by `tokens`. */
 uint32_t lls_pol_side_need(const struct lls_pol_side *, const struct lls_pol_sequence *,
                            const struct lls_request *, uint32_t tokens);
+/* The most blocks of the group that the sequence holds at once while it grows by
+ * `tokens`, in steps as long as may be. */
+uint32_t lls_pol_side_peak(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                           const struct lls_request *, uint32_t group, uint32_t tokens);
 /* Units that the sequence holds, and that its blocks would take in a tier. */
 uint32_t lls_pol_side_units(const struct lls_pol_side *, const struct lls_pol_sequence *);
 uint32_t lls_pol_side_units_in(const struct lls_pol_side *,

@@ -16,7 +16,7 @@ static void audit_part(struct lls_pol_report *a, uint32_t part)
 {
   const struct bidirectional *m = a->m;
   const struct part *p = &m->parts[part];
-  const struct block_set *free = set_of(m, part % 2, m->parts[part ^ 1].count);
+  struct block_set free = set_of(m, part % 2, m->parts[part ^ 1].count);
   lls_pol_report_check(a, (p->owner == LLS_POL_NIL) == (p->count == 0),
                        "slots without an owner, or none", part);
   lls_pol_report_check(a, bidi_set_has(free, part / 2) == (p->owner == LLS_POL_NIL),
@@ -28,19 +28,16 @@ static void audit_part(struct lls_pol_report *a, uint32_t part)
 static void audit_blocks(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;
-  uint64_t in_sets = 0, bits = 0, unowned = 0, used[2] = {0};
+  uint64_t bits = 0, unowned = 0, used[2] = {0};
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++) {
     audit_part(a, part);
     used[part % 2] += m->parts[part].count;
     unowned += m->parts[part].owner == LLS_POL_NIL;
   }
-  for (uint32_t i = 0; i < 2 * (m->side.block_tokens + 1); i++) {
-    in_sets += m->sets[i].n;
-    for (uint32_t w = 0; w < (m->n_blocks + 31) / 32; w++)
-      bits += (uint32_t)__builtin_popcount(m->sets[i].words[w]);
-  }
-  lls_pol_report_check(a, in_sets == unowned && bits == unowned, "sets miscounted",
-                       (uint32_t)in_sets);
+  for (uint32_t i = 0; i < 2 * (m->side.block_tokens + 1); i++)
+    for (uint32_t w = 0; w < words_of(m->n_blocks); w++)
+      bits += (uint32_t)__builtin_popcount(set_of(m, 0, i).words[w]);
+  lls_pol_report_check(a, bits == unowned, "sets miscounted", (uint32_t)bits);
   for (uint32_t end = 0; end < 2; end++)
     lls_pol_report_check(a, used[end] == m->used[end], "slots miscounted", m->used[end]);
 }
@@ -91,7 +88,8 @@ static void audit_entry(struct lls_pol_report *a, uint32_t slot, uint32_t i,
   const struct sequence *s = &m->sequences[slot];
   if (i >= s->listed)
     return;
-  const struct lls_block_entry *e = &m->entries[(size_t)s->row * m->row_entries + i];
+  const struct lls_block_entry *e =
+      lls_pol_rows_entries(&m->side.rows, side_of(m, s), 0) + i;
   struct lls_block_entry wanted = bidi_entry(m, part);
   lls_pol_report_check(a, memcmp(e, &wanted, sizeof wanted) == 0, "an old entry", slot);
 }
@@ -100,7 +98,7 @@ static void audit_list(struct lls_pol_report *a, uint32_t slot)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
-  uint32_t before = LLS_POL_NIL, parts = 0, slots = 0, sharing = 0, token = 0;
+  uint32_t before = LLS_POL_NIL, parts = 0, slots = 0, sharing = 0, token = s->gone;
   for (uint32_t at = s->first; at != LLS_POL_NIL; before = at, at = m->parts[at].next) {
     if (!audit_link(a, slot, at, before, token))
       return;
@@ -116,8 +114,8 @@ static void audit_list(struct lls_pol_report *a, uint32_t slot)
                        slot);
   lls_pol_report_check(a, slots == s->slots && sharing == s->sharing, "slots miscounted",
                        slot);
-  lls_pol_report_check(a, token <= cached_of(m, s) || slots == token, "room behind a gap",
-                       slot);
+  lls_pol_report_check(a, token <= cached_of(m, s) || s->gone + slots == token,
+                       "room behind a gap", slot);
 }
 
 static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
@@ -129,14 +127,17 @@ static void audit_sequence(struct lls_pol_report *a, uint32_t slot)
                        side_of(m, s)->admitted ||
                            (s->slots | cached_of(m, s) | s->parts | s->host_blocks) == 0,
                        "slots without an owner", slot);
-  if (!lls_pol_report_check(a, cached_of(m, s) <= m->most_tokens, "too many tokens",
-                            slot) ||
+  uint32_t cached = cached_of(m, s);
+  uint32_t begin = lls_group_begin(m->side.host->engine->groups[0], cached);
+  if (!lls_pol_report_check(a, cached <= m->most_tokens, "too many tokens", slot) ||
+      !lls_pol_report_check(a, s->gone <= (cached > 0 ? begin : m->most_tokens),
+                            "given back what is read", slot) ||
       !side_of(m, s)->admitted)
     return;
   lls_pol_report_say(a,
                      "slot %" PRIu32 ": request %" PRIu64 " from end %" PRIu32
-                     ", cached %" PRIu32 ", missing %" PRIu32 ", parts",
-                     slot, side_of(m, s)->request, s->end, cached_of(m, s),
+                     ", cached %" PRIu32 ", gone %" PRIu32 ", missing %" PRIu32 ", parts",
+                     slot, side_of(m, s)->request, s->end, cached, s->gone,
                      missing_of(m, s));
   audit_list(a, slot);
   lls_pol_report_end_line(a);
@@ -148,6 +149,7 @@ static uint32_t missing_in(const struct bidirectional *m, const struct host_bloc
 {
   const struct sequence *s = &m->sequences[h->owner];
   uint32_t from = h->group * m->side.block_tokens, until = from + m->side.block_tokens;
+  from = lls_pol_max(from, s->gone);
   until = lls_pol_min(until, cached_of(m, s));
   uint32_t missing = until > from ? until - from : 0;
   for (uint32_t at = s->first; at != LLS_POL_NIL && m->parts[at].first < until;
@@ -229,8 +231,9 @@ void bidi_mark(void *manager, uint32_t tier, uint32_t *marks)
     marks[b] += m->host_blocks[b].owner != LLS_POL_NIL && !is_idle(m, &m->host_blocks[b]);
 }
 
-int bidi_audit(struct bidirectional *m, const struct lls_sink *sink)
+int bidi_audit(void *self, const struct lls_sink *sink)
 {
+  struct bidirectional *m = self;
   struct lls_pol_report a = {.m = m, .host = m->side.host, .sink = sink};
   int rc = lls_pol_side_audit(&m->side, sink);
   if (rc < 0)

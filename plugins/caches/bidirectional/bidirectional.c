@@ -30,12 +30,12 @@ static void size_up(struct bidirectional *m, const struct lls_host *host,
   m->n_host_blocks =
       m->side.n_tiers > 1 ? lls_pol_slabs_blocks(&m->side.slabs[LLS_TIER_HOST]) : 0;
   m->n_slots = e->max_requests;
-  uint64_t tokens = (uint64_t)m->n_blocks * g->block_tokens;
+  m->has_window = e->groups[0]->kind != LLS_GROUP_FULL;
+  uint64_t tokens =
+      m->has_window ? e->max_context : (uint64_t)m->n_blocks * g->block_tokens;
   m->most_tokens = tokens < e->max_context ? (uint32_t)tokens : e->max_context;
   m->groups = (m->most_tokens + g->block_tokens - 1) / g->block_tokens;
   m->bit_words = (g->block_tokens + 31) / 32;
-  m->row_entries = lls_pol_min(m->n_blocks, m->most_tokens);
-  m->n_rows = lls_pol_min(m->n_slots, 2 * e->max_sequences);
 }
 
 static int make_side(struct bidirectional *m, const struct lls_host *host,
@@ -56,43 +56,18 @@ static int make_side(struct bidirectional *m, const struct lls_host *host,
 
 static bool allocate(struct bidirectional *m)
 {
-  uint32_t n = m->n_blocks, words = (n + 31) / 32,
-           n_sets = 2 * (m->side.block_tokens + 1);
+  uint32_t n = m->n_blocks;
   m->parts = calloc((size_t)2 * n, sizeof *m->parts);
-  m->sets = calloc(n_sets, sizeof *m->sets);
-  m->set_words =
-      calloc((size_t)n_sets * (words + (words + 31) / 32), sizeof *m->set_words);
+  m->set_words = calloc(1, bidi_set_bytes(m));
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
   m->host_blocks = calloc(m->n_host_blocks + (size_t)1, sizeof *m->host_blocks);
   m->host_bits =
       calloc((size_t)m->n_host_blocks * m->bit_words + 1, sizeof *m->host_bits);
   m->host_table = calloc((size_t)m->n_slots * m->groups, sizeof *m->host_table);
   m->marks = calloc((size_t)2 * n, sizeof *m->marks);
-  m->rows = calloc(m->n_rows, sizeof *m->rows);
-  m->entries = calloc((size_t)m->n_rows * m->row_entries, sizeof *m->entries);
-
   m->grown = calloc(m->n_slots, sizeof *m->grown);
-  return m->parts && m->sets && m->set_words && m->sequences && m->host_blocks &&
-         m->host_bits && m->host_table && m->marks && m->rows && m->entries && m->grown;
-}
-
-static void make_empty(struct bidirectional *m)
-{
-  lls_pol_side_make_empty(&m->side);
-  for (uint32_t i = 0; i < 2 * m->n_blocks; i++)
-    m->parts[i] =
-        (struct part){.owner = LLS_POL_NIL, .previous = LLS_POL_NIL, .next = LLS_POL_NIL};
-  for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i] =
-        (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL, .row = LLS_POL_NIL};
-  for (uint32_t i = 0; i < m->n_host_blocks; i++)
-    m->host_blocks[i] = (struct host_block){.owner = LLS_POL_NIL};
-  m->host_hand = m->used[0] = m->used[1] = 0;
-  memset(m->host_bits, 0, (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
-  memset(m->host_table, 0, (size_t)m->n_slots * m->groups * sizeof *m->host_table);
-  bidi_empty_sets(m);
-  bidi_fill_sets(m);
-  bidi_empty_rows(m);
+  return m->parts && m->set_words && m->sequences && m->host_blocks && m->host_bits &&
+         m->host_table && m->marks && m->grown;
 }
 
 static void destroy(void *self)
@@ -100,16 +75,12 @@ static void destroy(void *self)
   struct bidirectional *m = self;
   lls_pol_side_destroy(&m->side);
   free(m->parts);
-  free(m->sets);
   free(m->set_words);
   free(m->sequences);
   free(m->host_blocks);
   free(m->host_bits);
   free(m->host_table);
   free(m->marks);
-  free(m->rows);
-  free(m->entries);
-
   free(m->grown);
   free(m);
 }
@@ -150,7 +121,7 @@ static int create(const struct lls_host *host, const void *params,
     return rc;
   }
   m->side.slabs[LLS_TIER_HOST].owner = bidi_host_owner(m);
-  make_empty(m);
+  bidi_make_empty(m);
   *self = m;
   return 0;
 }
@@ -165,8 +136,7 @@ static int admit(void *self, const struct lls_request *r)
   m->sequences[r->slot] =
       (struct sequence){.end = right ? LLS_RIGHT_TO_LEFT : LLS_LEFT_TO_RIGHT,
                         .first = LLS_POL_NIL,
-                        .last = LLS_POL_NIL,
-                        .row = LLS_POL_NIL};
+                        .last = LLS_POL_NIL};
   return 0;
 }
 
@@ -180,7 +150,6 @@ static void release(void *self, const struct lls_request *r,
     return;
   bidi_stop_moving(m, s);
   bidi_drop(m, s);
-  bidi_free_row(m, s);
   side_of(m, s)->admitted = false;
 }
 
@@ -193,7 +162,6 @@ static int begin(void *self)
   if (rc < 0)
     return rc;
   m->n_grown = 0;
-  m->step++;
   m->displaced = m->checkpointed = m->restored = m->ahead = m->kept_by_host = 0;
   return 0;
 }
@@ -258,15 +226,6 @@ static bool can_swap(const struct bidirectional *m)
   return m->n_host_blocks > 0 && m->params.mode == BOTH_ENDS;
 }
 
-/* Returns the blocks that the sequence holds in the groups but the first. */
-static uint32_t others_of(const struct bidirectional *m, const struct sequence *s)
-{
-  uint32_t blocks = 0;
-  for (uint32_t group = 1; group < m->side.n_groups; group++)
-    blocks += lls_pol_rows_held(&m->side.rows, side_of(m, s), group);
-  return blocks;
-}
-
 static int preempt(void *self, const struct lls_request *r, uint32_t mode)
 {
   struct bidirectional *m = self;
@@ -275,12 +234,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
     return -EINVAL;
   switch (mode) {
   case LLS_PREEMPT_RECOMPUTE:
-    if (!lls_pol_journal_has_room(&m->side.journal,
-                                  64 + UINT64_C(48) * (s->parts + others_of(m, s)) +
-                                      (32 + m->bit_words) * (uint64_t)s->host_blocks))
-      return -ENOBUFS;
-    bidi_drop(m, s);
-    return 0;
+    return bidi_drop(m, s);
   case LLS_PREEMPT_SWAP:
     return can_swap(m) ? bidi_swap_out(m, s) : -ENOTSUP;
   case LLS_PREEMPT_DEFER:
@@ -337,9 +291,13 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
     return -EINVAL;
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
-  uint32_t room = in_step(m, s) ? s->slots - cached_of(m, s) : 0;
-  room += bidi_tail(m, s);
-  out->new_units = tokens > room ? m->units * blocks_of(m, tokens - room) : 0;
+  uint32_t room = spare_of(m, s) + bidi_tail(m, s);
+  uint32_t blocks = tokens > room ? blocks_of(m, tokens - room) : 0;
+  if (m->has_window) { /* blocks that leave it make room for others */
+    uint32_t peak = lls_pol_side_peak(&m->side, side_of(m, s), r, 0, tokens);
+    blocks = lls_pol_min(blocks, peak - lls_pol_min(peak, s->parts));
+  }
+  out->new_units = m->units * blocks;
   out->new_units += lls_pol_side_need(&m->side, side_of(m, s), r, tokens);
   out->restore_units = bidi_restore_units(m, s);
   if (side_of(m, s)->where == LLS_POL_ON_HOST)
@@ -351,7 +309,7 @@ static uint32_t residency_of(const struct bidirectional *m, const struct sequenc
 {
   if (s->moving != NOT_MOVING)
     return LLS_RESIDENT_MOVING;
-  if (s->slots == 0 && side_of(m, s)->where != LLS_POL_ON_DEVICE)
+  if (is_off(m, s))
     return cached_of(m, s) > 0 ? LLS_RESIDENT_HOST : LLS_RESIDENT_NONE;
   return missing_of(m, s) > 0 ? LLS_RESIDENT_PARTIAL : LLS_RESIDENT_DEVICE;
 }
@@ -374,8 +332,8 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
       .host_units =
           m->side.units[LLS_TIER_HOST][0] * s->host_blocks + (on_host ? others : 0),
       .cached_tokens = cached_of(m, s),
-      .missing_tokens = missing_of(m, s),
-      .free_slots = in_step(m, s) ? s->slots - cached_of(m, s) : bidi_tail(m, s),
+      .missing_tokens = is_off(m, s) ? cached_of(m, s) : missing_of(m, s),
+      .free_slots = in_step(m, s) ? spare_of(m, s) : bidi_tail(m, s),
   };
   return 0;
 }
@@ -384,11 +342,13 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
 {
   struct bidirectional *m = self;
   struct sequence *s = sequence_of(m, r);
-  if (s == NULL || s->slots == 0 || missing_of(m, s) > 0 || m->side.journal.open)
+  if (s == NULL || is_off(m, s) || missing_of(m, s) > 0 || m->side.journal.open)
     return -EINVAL;
-  if (m->side.n_groups > 1)
-    lls_pol_rows_table(&m->side.rows, side_of(m, s), out);
-  return bidi_table(m, s, out);
+  struct lls_pol_rows *rows = &m->side.rows;
+  bidi_list(m, s);
+  lls_pol_rows_table(rows, side_of(m, s), out);
+  rows->tables[(size_t)r->slot * rows->n_groups].n_entries = s->parts;
+  return 0;
 }
 
 static uint32_t preempt_modes(void *self)
@@ -400,47 +360,12 @@ static uint32_t preempt_modes(void *self)
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct bidirectional *m = self;
-  const struct lls_pol_slabs *device = &m->side.slabs[LLS_TIER_DEVICE];
   const struct lls_pol_slabs *host = &m->side.slabs[LLS_TIER_HOST];
   const struct lls_pol_slab_class *c = &host->classes[m->side.kinds[LLS_TIER_HOST][0]];
-  uint32_t host_units = m->side.units[LLS_TIER_HOST][0], idle = c->n_used - c->n_held;
-  bool on_host = m->side.n_tiers > 1;
-  const struct {
-    const char *name;
-    double value;
-  } numbers[] = {
-      {"blocks", lls_pol_slabs_total(device) / m->units},
-      {"blocks_free", lls_pol_slabs_available(device) / m->units},
-      {"left_slots", m->used[0]},
-      {"right_slots", m->used[1]},
-      {"host_blocks", on_host ? lls_pol_slabs_total(host) / host_units : 0},
-      {"host_blocks_free",
-       on_host ? lls_pol_slabs_available(host) / host_units - idle : 0},
-      {"host_blocks_idle", idle},
-  };
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    sink->number(sink->context, numbers[i].name, numbers[i].value);
-}
-
-static int audit(void *self, const struct lls_sink *sink)
-{
-  return bidi_audit(self, sink);
-}
-
-static int export_state(void *self, struct lls_blob *out)
-{
-  return bidi_export(self, out);
-}
-
-/* Replaces the state by an exported one. If that can't be taken over, or contradicts
- * itself, the manager is empty afterwards. */
-static int import_state(void *self, const struct lls_blob *in)
-{
-  struct bidirectional *m = self;
-  int rc = lls_pol_state_audit(m, bidi_import(m, in), audit);
-  if (rc < 0)
-    make_empty(m);
-  return rc;
+  lls_pol_face_stats(self, sink);
+  sink->number(sink->context, "left_slots", m->used[0]);
+  sink->number(sink->context, "right_slots", m->used[1]);
+  sink->number(sink->context, "host_blocks_idle", c->n_used - c->n_held);
 }
 
 static int reconfigure(void *self, const void *params)
@@ -504,11 +429,11 @@ static const struct lls_cache_vtable vtable = {
     .offload = offload,
     .upload = upload,
     .on_transfer = on_transfer,
-    .audit = audit,
+    .audit = bidi_audit,
     .stats = stats,
     .reconfigure = reconfigure,
-    .export_state = export_state,
-    .import_state = import_state,
+    .export_state = bidi_export,
+    .import_state = bidi_import,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

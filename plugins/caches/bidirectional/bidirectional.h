@@ -56,14 +56,14 @@ struct part {
 struct sequence { /* one for each slot; its request is that of the side's sequence */
   uint32_t end;   /* enum lls_direction: the end of a block its parts begin at */
 
+  uint32_t gone;  /* leading tokens that no step reads any more: they have no slot */
   uint32_t slots; /* sum over its parts */
   uint32_t parts;
   uint32_t sharing;     /* parts whose block's other part has an owner too */
   uint32_t host_blocks; /* host blocks with copies of the sequence's tokens */
   uint32_t first, last; /* parts; LLS_POL_NIL */
-  uint32_t row;         /* row of its block table, or LLS_POL_NIL */
   uint32_t moving;      /* enum moving */
-  uint32_t listed;      /* leading entries of the row known to match its parts; not in the
+  uint32_t listed;      /* leading entries of its row known to match its parts; not in the
                          * journal, since a number too low does no harm */
 };
 
@@ -73,15 +73,9 @@ struct host_block {
   uint32_t missing; /* how many of these tokens are not on the device */
 };
 
-struct row {
-  uint32_t owner; /* slot of a sequence; LLS_POL_NIL */
-  uint32_t step;  /* the last step whose tables used it */
-};
-
 /* A set of block numbers whose lowest member is found in two look-ups: a bit for each
  * block, and in `summary` a bit for each word that is not zero. */
 struct block_set {
-  uint32_t n;
   uint32_t *words, *summary;
 };
 
@@ -91,25 +85,19 @@ struct bidirectional {
   uint32_t units; /* of a block of group 0, with its part of a slab's end */
   uint32_t n_blocks, n_host_blocks, n_slots;
   uint32_t most_tokens; /* longest sequence */
+  bool has_window;      /* group 0 forgets tokens */
   uint32_t groups;      /* most_tokens / S, rounded up */
   uint32_t bit_words;   /* words of a host block's bits */
 
   struct part *parts;             /* (2 n_blocks) */
-  struct block_set *sets;         /* (2, block_tokens + 1) */
-  uint32_t *set_words;            /* storage of all sets */
+  uint32_t *set_words;            /* (2, block_tokens + 1, words of a set) sets */
   struct sequence *sequences;     /* (n_slots) */
   struct host_block *host_blocks; /* (n_host_blocks) */
   uint32_t *host_bits;            /* (n_host_blocks, bit_words) tokens that have a copy */
   uint32_t *host_table;           /* (n_slots, groups) host block + 1; 0 = none */
   uint32_t *marks;                /* (2 n_blocks) for audit */
-  struct lls_block_entry *entries; /* (n_rows, row_entries) */
-  struct row *rows;                /* (n_rows) */
-
-  uint32_t n_rows, row_entries, row_hand;
-  uint32_t step; /* counted by begin */
-
-  uint32_t host_hand; /* where the search for an idle host block continues */
-  uint32_t used[2];   /* slots, by end */
+  uint32_t host_hand;             /* where the search for an idle host block continues */
+  uint32_t used[2];               /* slots, by end */
 
   /* tokens in this transaction; `checkpointed` includes `ahead` */
   uint32_t displaced, checkpointed, restored;
@@ -140,10 +128,24 @@ static inline bool has_room(const struct bidirectional *m)
          lls_pol_side_can_copy(&m->side, 4);
 }
 
-static inline struct block_set *set_of(const struct bidirectional *m, uint32_t end,
-                                       uint32_t used)
+static inline uint32_t words_of(uint32_t bits)
 {
-  return &m->sets[end * (m->side.block_tokens + 1) + used];
+  return (bits + 31) / 32;
+}
+
+static inline struct block_set set_of(const struct bidirectional *m, uint32_t end,
+                                      uint32_t used)
+{
+  uint32_t n = words_of(m->n_blocks);
+  uint32_t *words = m->set_words +
+                    (size_t)(end * (m->side.block_tokens + 1) + used) * (n + words_of(n));
+  return (struct block_set){words, words + n};
+}
+
+static inline size_t bidi_set_bytes(const struct bidirectional *m)
+{
+  uint32_t n = words_of(m->n_blocks);
+  return (size_t)2 * (m->side.block_tokens + 1) * (n + words_of(n)) * sizeof(uint32_t);
 }
 
 /* The side's sequence of the same slot: its request, cached tokens (on the device or
@@ -159,9 +161,22 @@ static inline uint32_t cached_of(const struct bidirectional *m, const struct seq
   return side_of(m, s)->cached;
 }
 
+/* The sequence's length if no token is missing. */
+static inline uint32_t room_of(const struct sequence *s)
+{
+  return s->gone + s->slots;
+}
+
+/* Slots behind the cached tokens. */
+static inline uint32_t spare_of(const struct bidirectional *m, const struct sequence *s)
+{
+  uint32_t cached = cached_of(m, s);
+  return room_of(s) > cached ? room_of(s) - cached : 0;
+}
+
 static inline bool in_step(const struct bidirectional *m, const struct sequence *s)
 {
-  return s->slots > cached_of(m, s);
+  return spare_of(m, s) > 0;
 }
 
 /* True if no slot may be taken from the sequence. */
@@ -170,16 +185,25 @@ static inline bool is_held(const struct bidirectional *m, const struct sequence 
   return in_step(m, s) || s->moving != NOT_MOVING;
 }
 
-/* True if a host block with an owner may be given to another sequence. */
+/* True if a host block with an owner may be given to another sequence. Copies beside the
+ * step read or write those of a sequence that moves. */
 static inline bool is_idle(const struct bidirectional *m, const struct host_block *h)
 {
-  return h->missing == 0 && m->sequences[h->owner].moving != TO_HOST;
+  return h->missing == 0 && m->sequences[h->owner].moving == NOT_MOVING;
 }
 
 static inline uint32_t missing_of(const struct bidirectional *m, const struct sequence *s)
 {
   uint32_t cached = cached_of(m, s);
-  return cached > s->slots ? cached - s->slots : 0;
+  return cached > room_of(s) ? cached - room_of(s) : 0;
+}
+
+/* True if the sequence has nothing on the device. One that has lost all slots keeps its
+ * blocks of other groups, one whose tokens are all gone its place. */
+static inline bool is_off(const struct bidirectional *m, const struct sequence *s)
+{
+  return s->slots == 0 && (side_of(m, s)->where != LLS_POL_ON_DEVICE ||
+                           (m->side.n_groups == 1 && missing_of(m, s) > 0));
 }
 
 /* The first unit of a block of group 0 in a tier, by its number there. */
@@ -202,10 +226,17 @@ static inline uint32_t blocks_of(const struct bidirectional *m, uint64_t tokens)
   return (uint32_t)((tokens + m->side.block_tokens - 1) / m->side.block_tokens);
 }
 
-/* Returns the token after a part's last one; 0 for LLS_POL_NIL. */
+/* Returns the token after a part's last one. */
 static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
 {
-  return part != LLS_POL_NIL ? m->parts[part].first + m->parts[part].count : 0;
+  return m->parts[part].first + m->parts[part].count;
+}
+
+/* The same; for LLS_POL_NIL the sequence's first token that is not gone. */
+static inline uint32_t next_token(const struct bidirectional *m, const struct sequence *s,
+                                  uint32_t part)
+{
+  return part != LLS_POL_NIL ? end_of(m, part) : s->gone;
 }
 
 /* A part's entry in its owner's list. */
@@ -225,13 +256,12 @@ static inline uint32_t *table_of(const struct bidirectional *m, const struct seq
 }
 
 /* ---- blocks.c: ownership of the ends of blocks */
-void bidi_empty_sets(struct bidirectional *);
-/* Adds all parts without an owner to the sets, after `parts` was written directly. */
-void bidi_fill_sets(struct bidirectional *);
-bool bidi_set_has(const struct block_set *, uint32_t block);
+/* Makes the sets, after `parts` was written directly. */
+void bidi_make_sets(struct bidirectional *);
+bool bidi_set_has(struct block_set, uint32_t block);
 /* Returns the lowest block of a set that is not below `from`; LLS_POL_NIL if there is
  * none. */
-uint32_t bidi_set_next(const struct block_set *, uint32_t n_blocks, uint32_t from);
+uint32_t bidi_set_next(const struct bidirectional *, struct block_set, uint32_t from);
 /* As the side's `moved`. */
 bool bidi_blocks_moved(void *, uint32_t first, uint32_t block_units, const uint32_t *to,
                        uint32_t n);
@@ -243,6 +273,10 @@ uint32_t bidi_open(struct bidirectional *, struct sequence *, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count);
 /* Sets the slots of a part; with 0 it loses its owner. */
 void bidi_resize(struct bidirectional *, uint32_t part, uint32_t count);
+/* Writes the parts into the sequence's row, as entries. The core keeps lists too, by
+ * where they lie, and compares: only what has changed is written, a decode's last entry.
+ */
+void bidi_list(const struct bidirectional *, struct sequence *);
 
 /* ---- host.c: copies of tokens on the host */
 /* Removes tokens [from, until) of a part from the device; copies those that have no copy
@@ -250,25 +284,22 @@ void bidi_resize(struct bidirectional *, uint32_t part, uint32_t count);
 int bidi_checkpoint(struct bidirectional *, uint32_t part, uint32_t from, uint32_t until);
 /* Copies tokens [from, until), for which a part has slots, back to the device. */
 void bidi_copy_back(struct bidirectional *, uint32_t part, uint32_t from, uint32_t until);
-/* Copies a part's computed tokens to the host during the step, as far as it has free
- * blocks. Returns how many. */
-uint32_t bidi_copy_ahead(struct bidirectional *, uint32_t part);
-/* True if all computed tokens of a part have a copy on the host. */
-bool bidi_has_copies(const struct bidirectional *, uint32_t part);
+/* Copies a part's computed tokens to the host during the step. Returns false if some have
+ * no copy, since the host has no free block for them. */
+bool bidi_copy_ahead(struct bidirectional *, uint32_t part);
 /* Forbids (hold) or allows again that the sequence's copies are given up for others. */
 void bidi_hold_copies(struct bidirectional *, const struct sequence *, bool hold);
-void bidi_free_host(struct bidirectional *, struct sequence *);
+/* Gives up the copies of tokens [0, groups S). */
+void bidi_free_host(struct bidirectional *, struct sequence *, uint32_t groups);
 /* How the host's slabs give up an idle block when another one is wanted. */
 struct lls_pol_slabs_owner bidi_host_owner(struct bidirectional *);
 
 /* ---- sequence.c: operations on one sequence */
 int bidi_reserve(struct bidirectional *, struct sequence *, const struct lls_request *,
                  uint32_t tokens, bool displace);
-/* Copies all missing tokens back into free slots, or returns -ENOSPC. */
-int bidi_bring_back(struct bidirectional *, struct sequence *,
-                    const struct lls_request *);
 int bidi_swap_out(struct bidirectional *, struct sequence *);
-void bidi_drop(struct bidirectional *, struct sequence *);
+/* -ENOBUFS: the journal is full. */
+int bidi_drop(struct bidirectional *, struct sequence *);
 void bidi_computed(struct bidirectional *, struct sequence *, const struct lls_request *,
                    uint32_t cached);
 /* Slots by which the last part can grow without taking any from another sequence. */
@@ -285,23 +316,18 @@ int bidi_start_moving(struct bidirectional *, struct sequence *,
 void bidi_stop_moving(struct bidirectional *, struct sequence *);
 void bidi_moved(struct bidirectional *, struct sequence *);
 
-/* ---- tables.c: lists for the engine */
-void bidi_empty_rows(struct bidirectional *);
-/* -ENOBUFS if the step has more sequences than the engine takes. */
-int bidi_table(struct bidirectional *, struct sequence *, struct lls_block_table *);
-void bidi_free_row(struct bidirectional *, struct sequence *);
-
 /* ---- state.c: handing the state over to another generation */
 /* The manager's own part of the side's state. */
 int bidi_pass(void *, struct lls_pol_state_walk *);
-int bidi_export(struct bidirectional *, struct lls_blob *);
-/* Replaces the state by an exported one. On failure the manager is inconsistent: the
- * caller must make it empty again. */
-int bidi_import(struct bidirectional *, const struct lls_blob *);
+void bidi_make_empty(struct bidirectional *);
+int bidi_export(void *, struct lls_blob *);
+/* Replaces the state by an exported one. If that can't be taken over, or contradicts
+ * itself, the manager is empty afterwards. */
+int bidi_import(void *, const struct lls_blob *);
 
 /* ---- audit.c */
 /* Adds the holders of blocks, for the side's audit. */
 void bidi_mark(void *, uint32_t tier, uint32_t *marks);
-int bidi_audit(struct bidirectional *, const struct lls_sink *);
+int bidi_audit(void *, const struct lls_sink *);
 
 #endif

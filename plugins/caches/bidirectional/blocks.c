@@ -9,33 +9,19 @@
 
 /* ---- sets of blocks ---------------------------------------------------------------- */
 
-static uint32_t words_of(uint32_t n)
+bool bidi_set_has(struct block_set s, uint32_t block)
 {
-  return (n + 31) / 32;
+  return s.words[block / 32] >> block % 32 & 1;
 }
 
-bool bidi_set_has(const struct block_set *s, uint32_t block)
+/* Puts a block into a set, or takes it out. */
+static void put(struct bidirectional *m, struct block_set s, uint32_t block, bool in)
 {
-  return s->words[block / 32] >> block % 32 & 1;
-}
-
-static void insert(struct bidirectional *m, struct block_set *s, uint32_t block)
-{
-  uint32_t *word = &s->words[block / 32], *summary = &s->summary[block / 1024];
-  LLS_POL_CHECK(block < m->n_blocks && !bidi_set_has(s, block));
-  set(m, word, *word | 1u << block % 32);
-  set(m, summary, *summary | 1u << block / 32 % 32);
-  add(m, &s->n, 1);
-}
-
-static void take_out(struct bidirectional *m, struct block_set *s, uint32_t block)
-{
-  uint32_t *word = &s->words[block / 32], *summary = &s->summary[block / 1024];
-  LLS_POL_CHECK(s->n > 0 && bidi_set_has(s, block));
-  set(m, word, *word & ~(1u << block % 32));
-  if (*word == 0)
-    set(m, summary, *summary & ~(1u << block / 32 % 32));
-  add(m, &s->n, UINT32_MAX);
+  uint32_t *word = &s.words[block / 32], *summary = &s.summary[block / 1024];
+  uint32_t bit = 1u << block / 32 % 32;
+  LLS_POL_CHECK(block < m->n_blocks && bidi_set_has(s, block) != in);
+  set(m, word, *word ^ 1u << block % 32);
+  set(m, summary, *word != 0 ? *summary | bit : *summary & ~bit);
 }
 
 static uint32_t lowest(uint32_t word)
@@ -43,40 +29,31 @@ static uint32_t lowest(uint32_t word)
   return (uint32_t)__builtin_ctz(word);
 }
 
-uint32_t bidi_set_next(const struct block_set *s, uint32_t n_blocks, uint32_t from)
+uint32_t bidi_set_next(const struct bidirectional *m, struct block_set s, uint32_t from)
 {
-  uint32_t word = from / 32;
-  if (from >= n_blocks || s->n == 0)
+  uint32_t word = from / 32, n_words = words_of(m->n_blocks);
+  if (from >= m->n_blocks)
     return LLS_POL_NIL;
-  uint32_t bits = s->words[word] & (UINT32_MAX << from % 32);
+  uint32_t bits = s.words[word] & (UINT32_MAX << from % 32);
   if (bits != 0)
     return 32 * word + lowest(bits);
   word++;
-  for (uint32_t i = word / 32; i < words_of(words_of(n_blocks)); i++, word = 32 * i) {
-    uint32_t words = s->summary[i] & (UINT32_MAX << word % 32);
+  for (uint32_t i = word / 32; i < words_of(n_words); i++, word = 32 * i) {
+    uint32_t words = s.summary[i] & (UINT32_MAX << word % 32);
     if (words != 0) {
       word = 32 * i + lowest(words);
-      return 32 * word + lowest(s->words[word]);
+      return 32 * word + lowest(s.words[word]);
     }
   }
   return LLS_POL_NIL;
 }
 
-void bidi_empty_sets(struct bidirectional *m)
+void bidi_make_sets(struct bidirectional *m)
 {
-  uint32_t n_sets = 2 * (m->side.block_tokens + 1), n = words_of(m->n_blocks);
-  size_t words = n + words_of(n);
-  memset(m->set_words, 0, n_sets * words * sizeof *m->set_words);
-  for (uint32_t i = 0; i < n_sets; i++)
-    m->sets[i] = (struct block_set){.words = m->set_words + i * words,
-                                    .summary = m->set_words + i * words + n};
-}
-
-void bidi_fill_sets(struct bidirectional *m)
-{
+  memset(m->set_words, 0, bidi_set_bytes(m));
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
     if (m->parts[part].owner == LLS_POL_NIL)
-      insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
+      put(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2, true);
 }
 
 /* ---- parts ------------------------------------------------------------------------- */
@@ -102,7 +79,7 @@ static void link_part(struct bidirectional *m, struct sequence *s, uint32_t part
                       uint32_t after)
 {
   uint32_t before = after != LLS_POL_NIL ? m->parts[after].next : s->first;
-  LLS_POL_CHECK(after == LLS_POL_NIL || end_of(m, after) <= m->parts[part].first);
+  LLS_POL_CHECK(next_token(m, s, after) <= m->parts[part].first);
   set(m, &m->parts[part].previous, after);
   set(m, &m->parts[part].next, before);
   set(m, after != LLS_POL_NIL ? &m->parts[after].next : &s->first, part);
@@ -118,31 +95,13 @@ static void unlink_part(struct bidirectional *m, struct sequence *s, uint32_t pa
   set(m, before != LLS_POL_NIL ? &m->parts[before].previous : &s->last, after);
 }
 
-/* A sequence that moves pins its blocks: copies beside the step read or write them. */
-static void pin_block(struct bidirectional *m, const struct sequence *s, uint32_t part)
-{
-  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
-  if (s->moving != NOT_MOVING)
-    lls_pol_slabs_pin(pool, unit_of_part(m, part));
-}
-
-static void let_go_block(struct bidirectional *m, const struct sequence *s, uint32_t part)
-{
-  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
-  if (s->moving != NOT_MOVING)
-    lls_pol_slabs_unpin(pool, unit_of_part(m, part));
-  if (lls_pol_slabs_let_go(pool, unit_of_part(m, part)))
-    lls_pol_slabs_free(pool, unit_of_part(m, part));
-}
-
 uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count)
 {
   uint32_t part = 2 * block + s->end, other = part ^ 1;
   LLS_POL_CHECK(m->parts[part].owner == LLS_POL_NIL && m->parts[part].count == 0);
   LLS_POL_CHECK(count > 0 && count + m->parts[other].count <= m->side.block_tokens);
-  pin_block(m, s, part);
-  take_out(m, set_of(m, s->end, m->parts[other].count), block);
+  put(m, set_of(m, s->end, m->parts[other].count), block, false);
   set(m, &m->parts[part].owner, (uint32_t)(s - m->sequences));
   set(m, &m->parts[part].first, first);
   if (after != s->last)
@@ -157,13 +116,15 @@ uint32_t bidi_open(struct bidirectional *m, struct sequence *s, uint32_t block,
 static void close_part(struct bidirectional *m, uint32_t part)
 {
   struct sequence *s = owner_of(m, part);
+  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
   LLS_POL_CHECK(m->parts[part].count == 0 && s->parts > 0);
   unlink_part(m, s, part);
   add(m, &s->parts, UINT32_MAX);
   count_sharing(m, s, part ^ 1, UINT32_MAX);
   set(m, &m->parts[part].owner, LLS_POL_NIL);
-  insert(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2);
-  let_go_block(m, s, part);
+  put(m, set_of(m, part % 2, m->parts[part ^ 1].count), part / 2, true);
+  if (lls_pol_slabs_let_go(pool, unit_of_part(m, part)))
+    lls_pol_slabs_free(pool, unit_of_part(m, part));
 }
 
 void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
@@ -174,8 +135,8 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
   LLS_POL_CHECK(s != NULL && count + m->parts[other].count <= m->side.block_tokens);
   LLS_POL_CHECK(before <= s->slots && before <= m->used[part % 2]);
   if (m->parts[other].owner == LLS_POL_NIL && before != count) {
-    take_out(m, set_of(m, other % 2, before), part / 2);
-    insert(m, set_of(m, other % 2, count), part / 2);
+    put(m, set_of(m, other % 2, before), part / 2, false);
+    put(m, set_of(m, other % 2, count), part / 2, true);
   }
   s->listed = part == s->last ? lls_pol_min(s->listed, s->parts - 1) : 0;
   set(m, &p->count, count);
@@ -185,7 +146,26 @@ void bidi_resize(struct bidirectional *m, uint32_t part, uint32_t count)
     close_part(m, part);
 }
 
+void bidi_list(const struct bidirectional *m, struct sequence *s)
+{
+  struct lls_block_entry *list = lls_pol_rows_entries(&m->side.rows, side_of(m, s), 0);
+  uint32_t at = s->last;
+  LLS_POL_CHECK(s->listed <= s->parts && s->parts <= m->side.rows.row_blocks);
+  for (uint32_t i = s->parts; i-- > s->listed; at = m->parts[at].previous)
+    list[i] = bidi_entry(m, at);
+  s->listed = s->parts;
+}
+
 /* ---- blocks of the slabs that move ------------------------------------------------- */
+
+/* Is the block of a sequence that moves? Copies beside the step read or write it. */
+static bool is_pinned(const struct bidirectional *m, uint32_t block)
+{
+  const struct sequence *left = owner_of(m, 2 * block),
+                        *right = owner_of(m, 2 * block + 1);
+  return (left != NULL && left->moving != NOT_MOVING) ||
+         (right != NULL && right->moving != NOT_MOVING);
+}
 
 static void move_part(struct bidirectional *m, uint32_t from, uint32_t to)
 {
@@ -209,12 +189,12 @@ static void move_block(struct bidirectional *m, uint32_t from, uint32_t to)
 {
   for (uint32_t end = 0; end < 2; end++) {
     uint32_t count = m->parts[2 * from + (end ^ 1)].count;
-    take_out(m, set_of(m, end, 0), to);
+    put(m, set_of(m, end, 0), to, false);
     if (m->parts[2 * from + end].owner == LLS_POL_NIL) {
-      take_out(m, set_of(m, end, count), from);
-      insert(m, set_of(m, end, count), to);
+      put(m, set_of(m, end, count), from, false);
+      put(m, set_of(m, end, count), to, true);
     }
-    insert(m, set_of(m, end, 0), from);
+    put(m, set_of(m, end, 0), from, true);
   }
   move_part(m, 2 * from, 2 * to);
   move_part(m, 2 * from + 1, 2 * to + 1);
@@ -231,7 +211,7 @@ bool bidi_blocks_moved(void *manager, uint32_t first, uint32_t block_units,
     uint32_t from = lls_pol_slabs_number(pool, first + i * block_units);
     if (to[i] == LLS_POL_NIL)
       continue;
-    if (!has_room(m))
+    if (is_pinned(m, from) || !has_room(m))
       return false;
     move_block(m, from, lls_pol_slabs_number(pool, to[i]));
   }

@@ -3,7 +3,7 @@
  * Copies of tokens on the host. A copy is made when a token loses its slot, or during the
  * step before if this can be foreseen (transfer.c). It is kept for later displacements
  * until its memory is needed (BROS, section 5: checkpointing). A host block has a holder
- * while one of its tokens is not on the device, or its sequence moves to the host; else
+ * while one of its tokens is not on the device, or its sequence moves; else
  * the host's slabs keep it (policy/slabs.h): it is *idle*.
  *
  * All copies of a step are carried out in the order in which they are listed, those
@@ -83,9 +83,10 @@ void bidi_hold_copies(struct bidirectional *m, const struct sequence *s, bool ho
   }
 }
 
-void bidi_free_host(struct bidirectional *m, struct sequence *s)
+void bidi_free_host(struct bidirectional *m, struct sequence *s, uint32_t groups)
 {
-  for (uint32_t group = 0; s->host_blocks > 0; group++)
+  for (uint32_t group = s->gone / m->side.block_tokens;
+       group < groups && s->host_blocks > 0; group++)
     if (table_of(m, s)[group] != 0)
       free_block(m, table_of(m, s)[group] - 1);
 }
@@ -222,34 +223,18 @@ int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   return 0;
 }
 
-/* Returns the tokens of a part that have been computed. */
-static uint32_t computed_end(const struct bidirectional *m, uint32_t part)
-{
-  return lls_pol_min(end_of(m, part), cached_of(m, &m->sequences[m->parts[part].owner]));
-}
-
-uint32_t bidi_copy_ahead(struct bidirectional *m, uint32_t part)
+bool bidi_copy_ahead(struct bidirectional *m, uint32_t part)
 {
   struct sequence *s = &m->sequences[m->parts[part].owner];
-  uint32_t from = m->parts[part].first, until = computed_end(m, part), copied = 0;
+  uint32_t from = m->parts[part].first;
+  uint32_t until = lls_pol_min(end_of(m, part), cached_of(m, s));
   for (uint32_t end; from < until; from = end) {
     uint32_t group = from / m->side.block_tokens;
     end = group_end(m, from, until);
     if (!has_room(m) || (table_of(m, s)[group] == 0 && !has_free(m)))
-      break;
-    copied += copy_out(m, part, block_for(m, s, group), from, end, LLS_COPY_ASYNC);
-  }
-  add(m, &m->ahead, copied);
-  return copied;
-}
-
-bool bidi_has_copies(const struct bidirectional *m, uint32_t part)
-{
-  const uint32_t *table = table_of(m, &m->sequences[m->parts[part].owner]);
-  for (uint32_t t = m->parts[part].first; t < computed_end(m, part); t++) {
-    uint32_t block = table[t / m->side.block_tokens];
-    if (block == 0 || !has_copy(m, block - 1, t))
       return false;
+    uint32_t block = block_for(m, s, group);
+    add(m, &m->ahead, copy_out(m, part, block, from, end, LLS_COPY_ASYNC));
   }
   return true;
 }
@@ -271,7 +256,7 @@ void bidi_copy_back(struct bidirectional *m, uint32_t part, uint32_t from, uint3
       continue;
     if (is_idle(m, &m->host_blocks[block]))
       let_go(m, block);
-    if (!m->params.keep_host_copy)
+    if (!m->params.keep_host_copy && s->moving == NOT_MOVING)
       free_block(m, block);
   }
 }

@@ -37,12 +37,10 @@ static uint32_t usable(const struct request *q, uint32_t part)
 static uint32_t find_displaceable(const struct request *q)
 {
   const struct bidirectional *m = q->m;
-  const struct block_set *full = set_of(m, LLS_LEFT_TO_RIGHT, m->side.block_tokens);
-  uint32_t block = LLS_POL_NIL;
-  if (q->displace)
-    for (block = bidi_set_next(full, m->n_blocks, 0);
-         block != LLS_POL_NIL && !can_displace(q, 2 * block + LLS_RIGHT_TO_LEFT);)
-      block = bidi_set_next(full, m->n_blocks, block + 1);
+  struct block_set full = set_of(m, LLS_LEFT_TO_RIGHT, m->side.block_tokens);
+  uint32_t block = q->displace ? bidi_set_next(m, full, 0) : LLS_POL_NIL;
+  while (block != LLS_POL_NIL && !can_displace(q, 2 * block + LLS_RIGHT_TO_LEFT))
+    block = bidi_set_next(m, full, block + 1);
   return block;
 }
 
@@ -55,7 +53,7 @@ static uint32_t take_block(const struct request *q)
   uint32_t kind = m->side.kinds[LLS_TIER_DEVICE][0];
   uint32_t blocks[LLS_POL_MAX_CLASSES] = {0};
   if (m->side.n_groups == 1) {
-    uint32_t block = bidi_set_next(set_of(m, q->s->end, 0), m->n_blocks, 0);
+    uint32_t block = bidi_set_next(m, set_of(m, q->s->end, 0), 0);
     if (block != LLS_POL_NIL)
       lls_pol_slabs_take_slab(pool, block);
     return block;
@@ -75,9 +73,9 @@ static uint32_t find_block(const struct request *q)
   uint32_t free = left ? 1 : (uint32_t)m->params.be_min_free_slots;
   uint32_t most_used = m->side.block_tokens - lls_pol_min(free, m->side.block_tokens);
   for (uint32_t used = 1; used <= most_used; used++) {
-    const struct block_set *blocks = set_of(m, q->s->end, used);
-    if (blocks->n > 0)
-      return bidi_set_next(blocks, m->n_blocks, 0);
+    uint32_t block = bidi_set_next(m, set_of(m, q->s->end, used), 0);
+    if (block != LLS_POL_NIL)
+      return block;
   }
   return left ? find_displaceable(q) : LLS_POL_NIL;
 }
@@ -182,7 +180,7 @@ static int restore(struct request *q)
   for (uint32_t at = LLS_POL_NIL; missing_of(m, s) > 0;
        at = at != LLS_POL_NIL ? m->parts[at].next : s->first) {
     uint32_t next = at != LLS_POL_NIL ? m->parts[at].next : s->first,
-             token = end_of(m, at);
+             token = next_token(m, s, at);
     uint32_t until = next != LLS_POL_NIL ? m->parts[next].first : cached_of(m, s);
     int rc = place(q, &at, token, until - token, true);
     if (rc < 0)
@@ -200,48 +198,59 @@ static bool hopeless(const struct request *q, uint32_t slots)
   return slots > all - used;
 }
 
-/* Makes room in the groups but the first, if there are others. */
+/* Gives the sequence a row, and room in the groups but the first. */
 static int reserve_others(struct bidirectional *m, struct sequence *s,
                           const struct lls_request *r, uint32_t tokens)
 {
-  if (m->side.n_groups == 1)
-    return LLS_RESERVE_OK;
   int rc = lls_pol_side_reserve(&m->side, side_of(m, s), r, tokens);
-  if (rc == LLS_RESERVE_OK)
+  if (rc == LLS_RESERVE_OK && !side_of(m, s)->partial)
     set(m, &side_of(m, s)->partial, 1);
   return rc;
+}
+
+/* Leading tokens that no step reads which begins behind `cached` ones, in whole groups.
+ */
+static uint32_t needless(const struct bidirectional *m, uint32_t cached)
+{
+  uint32_t begin = lls_group_begin(m->side.host->engine->groups[0], cached);
+  return begin - begin % m->side.block_tokens;
+}
+
+/* Returns how many of the tokens get slots now: with a window one step's, since later
+ * ones take the slots of those that leave it; all that come from another instance. */
+static uint32_t steps_of(const struct bidirectional *m, const struct sequence *s,
+                         const struct lls_request *r, uint32_t tokens)
+{
+  return m->has_window && r->cached_tokens <= cached_of(m, s)
+             ? lls_pol_min(tokens, m->side.host->engine->max_step_tokens)
+             : tokens;
 }
 
 int bidi_reserve(struct bidirectional *m, struct sequence *s, const struct lls_request *r,
                  uint32_t tokens, bool displace)
 {
-  uint64_t length = (uint64_t)cached_of(m, s) + tokens;
-  if (length > m->most_tokens)
+  uint64_t length = (uint64_t)cached_of(m, s) + steps_of(m, s, r, tokens);
+  if ((uint64_t)cached_of(m, s) + tokens > m->most_tokens ||
+      lls_pol_side_peak(&m->side, side_of(m, s), r, 0, tokens) > m->n_blocks)
     return LLS_RESERVE_NEVER;
   struct request q = {.m = m,
                       .s = s,
                       .displace = displace && s->end == LLS_LEFT_TO_RIGHT &&
                                   m->n_host_blocks > 0 && m->params.mode == BOTH_ENDS};
   uint32_t mark = m->side.journal.n;
+  bool begins = side_of(m, s)->where == LLS_POL_NOWHERE;
   int others = reserve_others(m, s, r, tokens);
-  if (others != LLS_RESERVE_OK || s->slots >= length)
+  if (others != LLS_RESERVE_OK || room_of(s) >= length)
     return others;
-  int rc = hopeless(&q, (uint32_t)length - s->slots) ? -ENOSPC : restore(&q);
+  if (begins)
+    set(m, &s->gone, needless(m, r->cached_tokens));
+  int rc = hopeless(&q, (uint32_t)length - room_of(s)) ? -ENOSPC : restore(&q);
   uint32_t at = s->last;
   if (rc == 0)
-    rc = place(&q, &at, s->slots, (uint32_t)length - s->slots, false);
+    rc = place(&q, &at, room_of(s), (uint32_t)length - room_of(s), false);
   if (rc < 0)
     lls_pol_journal_rollback(&m->side.journal, mark);
   return rc < 0 ? LLS_RESERVE_LATER : LLS_RESERVE_OK;
-}
-
-int bidi_bring_back(struct bidirectional *m, struct sequence *s,
-                    const struct lls_request *r)
-{
-  struct request q = {.m = m, .s = s};
-  if (reserve_others(m, s, r, 0) != LLS_RESERVE_OK)
-    return -ENOSPC;
-  return hopeless(&q, missing_of(m, s)) ? -ENOSPC : restore(&q);
 }
 
 uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)
@@ -253,7 +262,7 @@ uint32_t bidi_tail(const struct bidirectional *m, const struct sequence *s)
 
 uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence *s)
 {
-  uint32_t units = 0, token = 0;
+  uint32_t units = 0, token = s->gone;
   if (missing_of(m, s) == 0)
     return 0;
   for (uint32_t at = s->first, before = LLS_POL_NIL;;
@@ -272,22 +281,33 @@ uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence
 
 /* ---- leaving ----------------------------------------------------------------------- */
 
-/* Gives back the slots after the sequence's cached tokens. */
+/* Gives back the slots after the sequence's cached tokens. One that was to arrive from
+ * another instance, and did not, has gone tokens that it never had. */
 static void trim(struct bidirectional *m, struct sequence *s)
 {
-  while (in_step(m, s)) {
-    uint32_t spare = s->slots - cached_of(m, s), count = m->parts[s->last].count;
+  while (in_step(m, s) && s->last != LLS_POL_NIL) {
+    uint32_t spare = spare_of(m, s), count = m->parts[s->last].count;
     bidi_resize(m, s->last, count > spare ? count - spare : 0);
   }
+  if (s->gone > cached_of(m, s))
+    set(m, &s->gone, cached_of(m, s));
 }
 
-void bidi_drop(struct bidirectional *m, struct sequence *s)
+int bidi_drop(struct bidirectional *m, struct sequence *s)
 {
+  uint32_t mark = m->side.journal.n;
+  if (!lls_pol_journal_has_room(&m->side.journal,
+                                64 + UINT64_C(48) * s->parts +
+                                    (32 + m->bit_words) * (uint64_t)s->host_blocks))
+    return -ENOBUFS;
   while (s->last != LLS_POL_NIL)
     bidi_resize(m, s->last, 0);
-  bidi_free_host(m, s);
-  lls_pol_side_drop(&m->side, side_of(m, s));
-  set(m, &side_of(m, s)->cached, 0);
+  bidi_free_host(m, s, m->groups);
+  set(m, &s->gone, 0);
+  int rc = lls_pol_side_drop(&m->side, side_of(m, s));
+  if (rc < 0)
+    lls_pol_journal_rollback(&m->side.journal, mark);
+  return rc;
 }
 
 /* The parts, the last one first. */
@@ -316,11 +336,27 @@ int bidi_swap_out(struct bidirectional *m, struct sequence *s)
   return rc;
 }
 
+/* Gives back leading parts, and copies, of tokens that no later step reads. A part
+ * with a later token stays. */
+static void trim_front(struct bidirectional *m, struct sequence *s)
+{
+  uint32_t begin = needless(m, cached_of(m, s)), gone = begin;
+  while (s->first != LLS_POL_NIL && end_of(m, s->first) <= begin)
+    bidi_resize(m, s->first, 0);
+  if (s->first != LLS_POL_NIL)
+    gone = lls_pol_min(begin, m->parts[s->first].first);
+  if (gone <= s->gone)
+    return;
+  bidi_free_host(m, s, begin / m->side.block_tokens);
+  s->gone = gone;
+}
+
 void bidi_computed(struct bidirectional *m, struct sequence *s,
                    const struct lls_request *r, uint32_t cached)
 {
   if (!in_step(m, s))
     return;
-  lls_pol_side_computed(&m->side, side_of(m, s), r, lls_pol_min(cached, s->slots));
+  lls_pol_side_computed(&m->side, side_of(m, s), r, lls_pol_min(cached, room_of(s)));
   trim(m, s);
+  trim_front(m, s);
 }

@@ -6,9 +6,9 @@
  *
  * Another manager can take those sequences that lie as in every manager: all on the
  * device, from the left, in full blocks with none at the other end. While a state is
- * written these are shown in the side's lists, in which nothing is otherwise. From
- * another manager come sequences in these lists: here they get left parts, whatever their
- * class, and are never displaced.
+ * written, the side's list of the first group, which is empty otherwise, shows their
+ * parts. Sequences from another manager come in this list: here they get left parts,
+ * whatever their class, and are never displaced.
  */
 #include "bidirectional.h"
 
@@ -18,8 +18,8 @@
 
 static bool lies_as_usual(const struct bidirectional *m, const struct sequence *s)
 {
-  if (!side_of(m, s)->admitted || s->slots == 0 || s->end != LLS_LEFT_TO_RIGHT ||
-      s->sharing > 0 || s->slots != cached_of(m, s) || s->parts > m->side.rows.row_blocks)
+  if (s->slots == 0 || s->gone > 0 || s->end != LLS_LEFT_TO_RIGHT || s->sharing > 0 ||
+      s->slots != cached_of(m, s) || s->moving != NOT_MOVING)
     return false;
   for (uint32_t at = s->first; at != s->last; at = m->parts[at].next)
     if (m->parts[at].count != m->side.block_tokens)
@@ -27,28 +27,26 @@ static bool lies_as_usual(const struct bidirectional *m, const struct sequence *
   return true;
 }
 
-static void show(struct bidirectional *m, const struct sequence *s)
+/* Shows the parts of such sequences as the side's lists, until hide. */
+static void show(struct bidirectional *m)
 {
-  struct lls_pol_rows *rows = &m->side.rows;
-  struct lls_pol_sequence *shown = side_of(m, s);
-  uint32_t i = 0;
-  lls_pol_rows_begin(rows, shown);
-  for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next)
-    lls_pol_rows_put(rows, shown, 0, i++, bidi_entry(m, at).block, LLS_FORM_NONE);
-  lls_pol_rows_list(rows, shown, 0)->past = s->parts;
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    struct sequence *s = &m->sequences[i];
+    if (!lies_as_usual(m, s))
+      continue;
+    bidi_list(m, s);
+    side_of(m, s)->partial = 0;
+    lls_pol_rows_list(&m->side.rows, side_of(m, s), 0)->past = s->parts;
+  }
 }
 
-/* Ends the lists of all sequences, the last one first: rows are free in the order from
- * before. */
 static void hide(struct bidirectional *m)
 {
-  struct lls_pol_rows *rows = &m->side.rows;
-  for (uint32_t i = m->side.n_groups == 1 ? m->n_slots : 0; i-- > 0;)
-    if (rows->sequences[i].row != LLS_POL_NIL) {
-      uint32_t cached = rows->sequences[i].cached;
-      lls_pol_rows_end(rows, &rows->sequences[i]);
-      rows->sequences[i].cached = cached;
-    }
+  for (uint32_t i = 0; i < m->n_slots; i++) {
+    struct lls_pol_sequence *s = &m->side.rows.sequences[i];
+    s->partial = s->row != LLS_POL_NIL;
+    lls_pol_rows_list(&m->side.rows, s, 0)->past = 0;
+  }
 }
 
 /* Gives a sequence from another manager its blocks, which the side has claimed. */
@@ -58,7 +56,7 @@ static void take_over(struct bidirectional *m, uint32_t slot)
   const struct lls_pol_sequence *from = &rows->sequences[slot];
   struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
   struct sequence *s = &m->sequences[slot];
-  *s = (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL, .row = LLS_POL_NIL};
+  *s = (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL};
   for (uint32_t i = 0; i < lls_pol_rows_held(rows, from, 0); i++) {
     uint32_t unit = lls_pol_rows_entries(rows, from, 0)[i].block;
     if (s->slots < from->cached)
@@ -77,8 +75,7 @@ static int derive(struct bidirectional *m)
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
     if (m->parts[part].count > m->side.block_tokens)
       return -EINVAL;
-  bidi_empty_sets(m);
-  bidi_fill_sets(m);
+  bidi_make_sets(m);
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {
     const struct host_block *h = &m->host_blocks[b];
     if (h->owner == LLS_POL_NIL)
@@ -87,9 +84,8 @@ static int derive(struct bidirectional *m)
       return -EINVAL;
     table_of(m, &m->sequences[h->owner])[h->group] = b + 1;
   }
-  bidi_empty_rows(m);
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i].row = LLS_POL_NIL, m->sequences[i].listed = 0;
+    m->sequences[i].listed = 0;
   hide(m);
   return 0;
 }
@@ -112,32 +108,50 @@ int bidi_pass(void *manager, struct lls_pol_state_walk *w)
 /* The writer of a state, its version, and the mode that its sequences lie in. */
 static void name_writer(const struct bidirectional *m, char writer[8])
 {
-  memcpy(writer, m->params.mode == BOTH_ENDS ? "bidi 4 b" : "bidi 4 l", 8);
+  memcpy(writer, m->params.mode == BOTH_ENDS ? "bidi 5 b" : "bidi 5 l", 8);
 }
 
-int bidi_export(struct bidirectional *m, struct lls_blob *out)
+void bidi_make_empty(struct bidirectional *m)
 {
+  lls_pol_side_make_empty(&m->side);
+  for (uint32_t i = 0; i < 2 * m->n_blocks; i++)
+    m->parts[i] =
+        (struct part){.owner = LLS_POL_NIL, .previous = LLS_POL_NIL, .next = LLS_POL_NIL};
+  for (uint32_t i = 0; i < m->n_slots; i++)
+    m->sequences[i] = (struct sequence){.first = LLS_POL_NIL, .last = LLS_POL_NIL};
+  for (uint32_t i = 0; i < m->n_host_blocks; i++)
+    m->host_blocks[i] = (struct host_block){.owner = LLS_POL_NIL};
+  m->host_hand = m->used[0] = m->used[1] = 0;
+  memset(m->host_bits, 0, (size_t)m->n_host_blocks * m->bit_words * sizeof *m->host_bits);
+  memset(m->host_table, 0, (size_t)m->n_slots * m->groups * sizeof *m->host_table);
+  bidi_make_sets(m);
+}
+
+int bidi_export(void *self, struct lls_blob *out)
+{
+  struct bidirectional *m = self;
   char writer[8];
   name_writer(m, writer);
   if (m->side.journal.open)
     return -EBUSY;
-  for (uint32_t i = 0; i < m->n_slots && m->side.rows.n_free > 0; i++)
-    if (m->side.n_groups == 1 && lies_as_usual(m, &m->sequences[i]))
-      show(m, &m->sequences[i]);
+  show(m);
   int rc = lls_pol_side_export(&m->side, out, writer);
   hide(m);
   return rc;
 }
 
-int bidi_import(struct bidirectional *m, const struct lls_blob *in)
+int bidi_import(void *self, const struct lls_blob *in)
 {
+  struct bidirectional *m = self;
   char writer[8];
   name_writer(m, writer);
   int rc = lls_pol_side_import(&m->side, in, writer);
   for (uint32_t i = 0; i < m->n_slots && rc == 0; i++)
-    if (m->side.n_groups == 1 && m->side.rows.sequences[i].row != LLS_POL_NIL)
+    if (lls_pol_rows_held(&m->side.rows, &m->side.rows.sequences[i], 0) > 0)
       take_over(m, i);
-  if (rc == 0)
-    hide(m);
+  hide(m);
+  rc = lls_pol_state_audit(m, rc, bidi_audit);
+  if (rc < 0)
+    bidi_make_empty(m);
   return rc;
 }

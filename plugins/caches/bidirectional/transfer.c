@@ -23,9 +23,10 @@
  * instead. */
 static uint32_t copy_part(struct bidirectional *m, uint32_t part)
 {
-  uint32_t owner = m->parts[part].owner;
-  return owner != LLS_POL_NIL && m->sequences[owner].moving == NOT_MOVING &&
-         bidi_copy_ahead(m, part) > 0;
+  uint32_t owner = m->parts[part].owner, before = m->ahead;
+  if (owner != LLS_POL_NIL && m->sequences[owner].moving == NOT_MOVING)
+    bidi_copy_ahead(m, part);
+  return m->ahead > before;
 }
 
 /* Tokens of the other end that the sequence's next one would displace. */
@@ -33,7 +34,7 @@ static void copy_before(struct bidirectional *m, const struct sequence *s,
                         uint32_t *blocks)
 {
   uint32_t other = s->last ^ 1;
-  if (*blocks > 0 && in_step(m, s) &&
+  if (*blocks > 0 && s->last != LLS_POL_NIL && in_step(m, s) &&
       m->parts[s->last].count + m->parts[other].count == m->side.block_tokens)
     *blocks -= copy_part(m, other);
 }
@@ -46,9 +47,9 @@ static void copy_next_blocks(struct bidirectional *m, uint32_t blocks)
   uint32_t free = lls_pol_slabs_available(&m->side.slabs[LLS_TIER_DEVICE]) / m->units;
   wanted -= lls_pol_min(wanted, free);
   for (uint32_t used = 1; used <= m->side.block_tokens; used++) {
-    const struct block_set *set = set_of(m, LLS_LEFT_TO_RIGHT, used);
-    uint32_t block = set->n > 0 ? bidi_set_next(set, m->n_blocks, 0) : LLS_POL_NIL;
-    for (; block != LLS_POL_NIL; block = bidi_set_next(set, m->n_blocks, block + 1)) {
+    struct block_set set = set_of(m, LLS_LEFT_TO_RIGHT, used);
+    for (uint32_t block = bidi_set_next(m, set, 0); block != LLS_POL_NIL;
+         block = bidi_set_next(m, set, block + 1)) {
       if (wanted == 0 || blocks == 0)
         return;
       blocks -= copy_part(m, 2 * block + LLS_RIGHT_TO_LEFT);
@@ -72,21 +73,12 @@ void bidi_checkpoint_ahead(struct bidirectional *m)
 /* Copies all of a sequence, so that each token has a copy when the step ends. */
 static int copy_all(struct bidirectional *m, struct sequence *s)
 {
-  if (s->slots == 0 || in_step(m, s))
+  if (is_off(m, s) || in_step(m, s))
     return -EINVAL;
-  for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next) {
-    bidi_copy_ahead(m, at);
-    if (!bidi_has_copies(m, at))
-      return -ENOSPC;
-  }
-  return 0;
-}
-
-static void pin_parts(struct bidirectional *m, const struct sequence *s, bool pin)
-{
-  struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_DEVICE];
   for (uint32_t at = s->first; at != LLS_POL_NIL; at = m->parts[at].next)
-    (pin ? lls_pol_slabs_pin : lls_pol_slabs_unpin)(pool, unit_of_part(m, at));
+    if (!bidi_copy_ahead(m, at))
+      return -ENOSPC;
+  return 0;
 }
 
 int bidi_start_moving(struct bidirectional *m, struct sequence *s,
@@ -95,29 +87,29 @@ int bidi_start_moving(struct bidirectional *m, struct sequence *s,
   uint32_t mark = m->side.journal.n;
   if (s->moving != NOT_MOVING)
     return -EBUSY;
-  if (where == TO_DEVICE && missing_of(m, s) == 0)
+  if (where == TO_DEVICE && missing_of(m, s) == 0 &&
+      side_of(m, s)->where != LLS_POL_ON_HOST)
     return -EINVAL;
-  if (!lls_pol_journal_has_room(&m->side.journal, 32 + (uint64_t)s->parts))
+  if (!lls_pol_journal_has_room(&m->side.journal, 64 + UINT64_C(8) * s->host_blocks))
     return -ENOSPC;
-  if (where == TO_HOST)
-    bidi_hold_copies(m, s, true);
-  pin_parts(m, s, true);
+  bidi_hold_copies(m, s, true);
   set(m, &s->moving, (uint32_t)where);
-  int rc = where == TO_HOST ? copy_all(m, s) : bidi_bring_back(m, s, r);
+  int rc = where == TO_HOST ? copy_all(m, s) : bidi_reserve(m, s, r, 0, false);
   if (rc == 0 && where == TO_HOST) /* of the other groups, before the step */
     rc = lls_pol_side_swap_out(&m->side, side_of(m, s));
-  if (rc < 0)
+  if (rc != 0)
     lls_pol_journal_rollback(&m->side.journal, mark);
-  return rc;
+  return rc <= 0 ? rc : -ENOSPC;
 }
 
 void bidi_stop_moving(struct bidirectional *m, struct sequence *s)
 {
-  if (s->moving == TO_HOST)
-    bidi_hold_copies(m, s, false);
+  bool arrives = s->moving == TO_DEVICE;
   if (s->moving != NOT_MOVING)
-    pin_parts(m, s, false);
+    bidi_hold_copies(m, s, false);
   s->moving = NOT_MOVING;
+  if (arrives && !m->params.keep_host_copy)
+    bidi_free_host(m, s, m->groups);
 }
 
 void bidi_moved(struct bidirectional *m, struct sequence *s)
