@@ -223,16 +223,56 @@ static void preempt(struct groups_rig *r, const struct groups_request *q)
   r->swaps += mode == LLS_PREEMPT_SWAP;
 }
 
+/* Starts moving a request to the other tier. Returns false if the manager refuses. */
+static bool move(struct groups_rig *r, struct groups_request *q)
+{
+  const struct lls_cache_vtable *c = &r->module->cache;
+  if (c->offload == NULL)
+    return false;
+  uint32_t at = c->mark(r->self);
+  char *before = audit_of(r);
+  bool is_here = q->view.residency == LLS_RESIDENT_DEVICE;
+  q->moves = (is_here ? c->offload : c->upload)(r->self, &q->view, &q->transfer) == 0;
+  if (!q->moves) {
+    roll_back(r, at, before);
+    return false;
+  }
+  free(before);
+  if (info_of(r, q).residency != LLS_RESIDENT_MOVING)
+    found(r->findings, "%s: request %" PRIu64 " moves, and info does not say so",
+          r->set->name, q->view.id);
+  return true;
+}
+
+/* A step has ended, and with it all ASYNC copies. */
+static void end_moves(struct groups_rig *r)
+{
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
+    struct groups_request *q = &r->requests[i];
+    if (!q->alive || !q->moves)
+      continue;
+    r->module->cache.on_transfer(r->self, q->transfer);
+    q->moves = info_of(r, q).residency == LLS_RESIDENT_MOVING;
+    r->moved += !q->moves;
+  }
+}
+
 /* Each request at most once, as in a plan. */
 static void plan(struct groups_rig *r)
 {
-  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++)
-    r->requests[i].in_step = r->requests[i].named = false;
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
+    struct groups_request *q = &r->requests[i];
+    q->moves = q->alive && info_of(r, q).residency == LLS_RESIDENT_MOVING;
+    q->in_step = false;
+    q->named = q->moves;
+  }
   for (uint32_t n = 0; n < GROUPS_REQUESTS; n++) {
     struct groups_request *q = &r->requests[dice(&r->dice, 0, GROUPS_REQUESTS - 1)];
     if (!q->alive || q->named)
       continue;
-    if (q->view.cached_tokens > 0 && dice(&r->dice, 0, 5) == 0)
+    if (q->view.cached_tokens > 0 && dice(&r->dice, 0, 7) == 0 && move(r, q))
+      q->named = true;
+    else if (q->view.cached_tokens > 0 && dice(&r->dice, 0, 5) == 0)
       preempt(r, q);
     else
       try_to_run(r, q);
@@ -277,8 +317,9 @@ static void step(struct groups_rig *r)
     free(before);
   }
   c->commit(r->self);
-  groups_copy(r);
+  groups_copy(r, false);
   compute(r);
+  groups_copy(r, true);
   for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
     struct groups_request *q = &r->requests[i];
     if (q->in_step) {
@@ -287,9 +328,11 @@ static void step(struct groups_rig *r)
         groups_append(q);
       c->computed(r->self, &q->view, q->context + q->run);
     }
-    if (q->alive)
-      update_view(r, q);
   }
+  end_moves(r);
+  for (uint32_t i = 0; i < GROUPS_REQUESTS; i++)
+    if (r->requests[i].alive)
+      update_view(r, &r->requests[i]);
 }
 
 static void release(struct groups_rig *r, struct groups_request *q, bool keep)
@@ -392,7 +435,7 @@ static bool keeps(const struct lls_plugin_module *m, const struct groups_set *se
 }
 
 struct seen {
-  uint32_t sets, refused, hits, swaps, others;
+  uint32_t sets, refused, hits, swaps, moved, others;
 };
 
 static void try_set(const struct harness_loaded *l, const struct groups_set *set,
@@ -411,6 +454,7 @@ static void try_set(const struct harness_loaded *l, const struct groups_set *set
   seen->refused += rc < 0;
   seen->hits += r.hits;
   seen->swaps += r.swaps;
+  seen->moved += r.moved;
   seen->others += r.others > 0;
   groups_close(&r);
   f->where[0] = '\0';
@@ -443,8 +487,8 @@ void check_groups(const struct subject *s, struct findings *f)
   noted(
       f,
       "%u of %zu sets of groups were tried, and %u refused: %u prefixes taken, %u swaps, "
-      "%u sets with int8 blocks",
+      "%u sets with int8 blocks, %u moves beside the steps",
       seen.sets, N_SHAPES * N_RATIOS * 2, seen.refused, seen.hits, seen.swaps,
-      seen.others);
+      seen.others, seen.moved);
   policy_unload(&l);
 }

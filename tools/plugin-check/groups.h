@@ -41,7 +41,8 @@ struct groups_request {
   uint64_t user[LLS_USER_WORDS];
   uint32_t reserved, run; /* tokens of this step; run: at most as many as reserved */
   uint32_t context;       /* cached before this step */
-  bool alive, in_step, named;
+  uint64_t transfer;      /* while it moves beside the steps */
+  bool alive, in_step, named, moves;
 };
 
 struct groups_memory { /* of a tier */
@@ -69,6 +70,7 @@ struct groups_rig {
   uint64_t ids;
   int64_t now_ns;
   uint32_t hits, swaps, others; /* prefixes taken; swaps; entries in another form */
+  uint32_t moved;               /* transfers that ended */
   char failure[512];            /* the last sentence of host->fail */
 };
 
@@ -86,8 +88,8 @@ void groups_append(struct groups_request *);
 /* groups_memory.c */
 void groups_memory_init(struct groups_memory *, uint32_t units);
 void groups_memory_free(struct groups_memory *);
-/* Does the copies of the step. */
-void groups_copy(struct groups_rig *);
+/* Does the copies of the step in order ASYNC, or the others. */
+void groups_copy(struct groups_rig *, bool beside);
 /* Asks for the table of a request that runs, and checks that what its step reads is what
  * was computed. */
 void groups_read(struct groups_rig *, struct groups_request *, struct lls_block_table *);

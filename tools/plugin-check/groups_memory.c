@@ -107,12 +107,13 @@ static void copy_one(struct groups_rig *r, const struct lls_copy *c)
         whole ? mark_in(&to, mark_in(&from, buffer[i])) : 0;
 }
 
-void groups_copy(struct groups_rig *r)
+void groups_copy(struct groups_rig *r, bool beside)
 {
   const struct lls_copy *copies = NULL;
   size_t n = r->module->cache.copies(r->self, &copies);
   for (size_t i = 0; i < n; i++)
-    copy_one(r, &copies[i]);
+    if ((copies[i].order == LLS_COPY_ASYNC) == beside)
+      copy_one(r, &copies[i]);
 }
 
 /* ---- tokens ----------------------------------------------------------------------- */
