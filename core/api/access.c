@@ -319,13 +319,14 @@ static bool check_reader(const struct lls_api *api, struct lls_http_exchange *ex
                                   : check_user(api, exchange, error);
 }
 
-/* Returns true for paths that need no key. The console's files contain no secrets; its
- * requests for data are checked like other requests. */
+/* Returns true for paths that need no key. The console's files and the description of the
+ * API contain no secrets; the console's requests for data are checked like others. */
 static bool is_open(const struct lls_http_exchange *exchange)
 {
   const char *path = exchange->request.path;
-  static const char *const open[] = {"/health", "/live", "/ready",  "/version",
-                                     "/load",   "/ping", "/console"};
+  static const char *const open[] = {"/health",  "/live", "/ready",
+                                     "/version", "/load", "/ping",
+                                     "/console", "/docs", "/openapi.json"};
   static const char files[] = "/console/";
   bool root = strcmp(path, "/") == 0 && strcmp(exchange->request.method, "POST") != 0;
   if (root || strncmp(path, files, sizeof files - 1) == 0)

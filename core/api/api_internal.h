@@ -47,6 +47,7 @@ struct lls_api {
   const void *thread; /* [main] */
   char *model_name;
   char replica[LLS_REPLICA_MAX + 1]; /* name of this replica; "": it is the only one */
+  char *openapi;                     /* /openapi.json once it was asked for, or NULL */
   char fingerprint[24]; /* changes with the model and with llmserve's version */
   int64_t created_s;    /* Unix time */
   struct lls_http_server *http;

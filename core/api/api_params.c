@@ -51,7 +51,7 @@ static const struct lls_row slo[] = {
     END,
 };
 
-static const struct lls_row rows[] = {
+const struct lls_row lls_param_rows[] = {
     ODD("model", ANY, lls_param_model),
     FLAG("stream", BOTH, stream),
     GROUP("stream_options", stream_options),
@@ -160,7 +160,7 @@ static const struct {
 } elsewhere[] = {
     {"prompt", LLS_COMPLETIONS | LLS_TOKENIZE},
     {"messages", MESSAGES},
-    {"documents", LLS_RERANK | MESSAGES},
+    {"documents", LLS_RERANK},
     {"chat_template_kwargs", MESSAGES},
     {"input", LLS_EMBEDDINGS},
     {"query", LLS_RERANK},
@@ -169,6 +169,15 @@ static const struct {
     {"content", LLS_TOKENIZE},
     {"tokens", LLS_DETOKENIZE},
 };
+
+bool lls_param_elsewhere(size_t i, const char **name, unsigned *endpoints)
+{
+  if (i >= sizeof elsewhere / sizeof *elsewhere)
+    return false;
+  *name = elsewhere[i].name;
+  *endpoints = elsewhere[i].endpoints;
+  return true;
+}
 
 static bool is_row(const struct lls_row *row, const char *name,
                    enum lls_endpoint endpoint)
@@ -206,7 +215,7 @@ static bool is_variable(const char *name, const struct lls_params_context *conte
 
 static bool is_known(const char *name, const struct lls_params_context *context)
 {
-  if (is_row(rows, name, context->endpoint) ||
+  if (is_row(lls_param_rows, name, context->endpoint) ||
       lls_param_is_refused(name, context->endpoint) || is_variable(name, context))
     return true;
   for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
@@ -320,7 +329,7 @@ int lls_api_params_read(const json_t *body, const struct lls_params_context *con
     return -1;
   if (check_known(body, context, error) != 0)
     return -1;
-  for (const struct lls_row *row = rows; row->name != NULL; row++) {
+  for (const struct lls_row *row = lls_param_rows; row->name != NULL; row++) {
     const json_t *value = json_object_get(body, row->name);
     if (value == NULL || json_is_null(value) || !(row->endpoints & context->endpoint))
       continue;

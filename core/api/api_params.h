@@ -154,6 +154,13 @@ struct lls_params_context {
 /* Returns 0; or -1 with *error set and *out freed. */
 int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
                         struct lls_api_params *out, struct lls_api_error *error);
+/* [any] Describe the parameters of an endpoint, new references: the properties of a JSON
+ * Schema, and the names of those that are an error. */
+json_t *lls_params_schema(enum lls_endpoint endpoint);
+json_t *lls_params_refused(enum lls_endpoint endpoint);
+/* [any] Returns the schema of JSON types, '|' between them, and null; "" is any. */
+json_t *lls_schema_of_types(const char *types);
+
 void lls_api_params_free(struct lls_api_params *params);
 
 /* Returns the most tokens an answer may have if the context has room for `room` more;

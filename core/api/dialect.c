@@ -2,8 +2,70 @@
 /* Parts that dialects share to write answers: see dialect.h and generation.h. */
 #include "core/api/dialect.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "core/api/generation.h"
 #include "core/http/sse.h"
+
+/* ---- bodies ------------------------------------------------------------------------ */
+
+/* The names of JSON types in a struct lls_body_member, and in a sentence. */
+static const struct {
+  const char *name, *said;
+} types[] = {[JSON_OBJECT] = {"object", "an object"},
+             [JSON_ARRAY] = {"array", "an array"},
+             [JSON_STRING] = {"string", "a string"},
+             [JSON_INTEGER] = {"integer", "an integer"},
+             [JSON_REAL] = {"number", "a number"},
+             [JSON_TRUE] = {"boolean", "true or false"},
+             [JSON_FALSE] = {"boolean", "true or false"}};
+
+/* Returns true if `list`, words with '|' between them, has the word. */
+static bool has_word(const char *list, const char *word)
+{
+  size_t length = strlen(word);
+  for (; *list != '\0'; list += list[0] == '|') {
+    size_t n = strcspn(list, "|");
+    if (n == length && strncmp(list, word, n) == 0)
+      return true;
+    list += n;
+  }
+  return false;
+}
+
+/* Whole numbers may be written as 1.0, and are numbers. */
+static bool has_type(const char *list, const json_t *value)
+{
+  bool number = json_is_number(value);
+  return has_word(list, types[json_typeof(value)].name) ||
+         (number && (has_word(list, "integer") || has_word(list, "number")));
+}
+
+static int refuse_type(const struct lls_body_member *member, struct lls_api_error *error)
+{
+  char said[96] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < JSON_FALSE; i++)
+    if (has_word(member->type, types[i].name) && used < sizeof said)
+      used += (size_t)snprintf(said + used, sizeof said - used, "%s%s",
+                               used > 0 ? " or " : "", types[i].said);
+  return lls_api_fail(error, 400, NULL, member->name, "'%s' must be %s", member->name,
+                      said);
+}
+
+int lls_dialect_check(const struct lls_body_member *members, const json_t *body,
+                      struct lls_api_error *error)
+{
+  for (; members != NULL && members->name != NULL; members++) {
+    const json_t *value = json_object_get(body, members->name);
+    if (value == NULL || json_is_null(value) || members->type == NULL ||
+        members->type[0] == '\0' || has_type(members->type, value))
+      continue;
+    return refuse_type(members, error);
+  }
+  return 0;
+}
 
 /* ---- streams ---------------------------------------------------------------------- */
 

@@ -76,10 +76,23 @@ struct lls_dialect_memory {
   void (*detach)(struct lls_generation *generation);
 };
 
+/* A member of a dialect's bodies; its type is checked, and /openapi.json shows it. */
+struct lls_body_member {
+  const char *name;
+  /* JSON types, '|' between them; "": any; NULL: a parameter of params_of that the
+   * dialect does not have */
+  const char *type;
+  bool required;
+};
+
 struct lls_dialect {
   const char *id_prefix; /* prefix of answers' ids */
   /* The parameters of api_params.c that the body may have once it is translated. */
   enum lls_endpoint params_of;
+  /* The members that `translate` reads, ended by one without a name; besides them bodies
+   * have the parameters of params_of, unless these are all. */
+  const struct lls_body_member *members;
+  bool alone;
   bool is_chat; /* the answer is a message: reasoning, content and tool calls */
   /* A whole answer is made of chunks, too: `chunk` is called as in a stream, and its
    * events are dropped. */
@@ -137,6 +150,10 @@ struct lls_dialect {
   /* Optional: frees the state that translate has set; NULL is allowed. */
   void (*free_state)(void *state);
 };
+
+/* [any] Checks the types of a body's members. Returns 0, or -1 with *error set. */
+int lls_dialect_check(const struct lls_body_member *members, const json_t *body,
+                      struct lls_api_error *error);
 
 /* Reads a request of the exchange's route and submits it; context is the struct lls_api.
  * The exchange is answered later; at once if that fails. */

@@ -148,6 +148,13 @@ int lls_param_true(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error);
 
+/* For the schema: the rows, ended by one without a name; the parameters that other code
+ * reads, and those that are refused, by their index, which return false after the last
+ * one. */
+extern const struct lls_row lls_param_rows[];
+bool lls_param_elsewhere(size_t i, const char **name, unsigned *endpoints);
+bool lls_param_refused_row(size_t i, const char **name, unsigned *endpoints);
+
 /* params_refused.c. lls_params_refuse returns 0, or -1 if the body requests an
  * unsupported feature. The others return true if `name` is the parameter of such a
  * feature; if any server may ignore it; if `value` requests nothing, as false and ""

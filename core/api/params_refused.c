@@ -85,7 +85,7 @@ static const char *const harmless[] = {
 };
 
 const char *const lls_param_variables[] = {"reasoning_effort", "enable_thinking",
-                                           "thinking", NULL};
+                                           "thinking", "documents", NULL};
 
 bool lls_param_is_harmless(const char *name)
 {
@@ -121,6 +121,15 @@ int lls_params_refuse(const json_t *body, enum lls_endpoint endpoint,
                         r->hint != NULL ? r->hint : "");
   }
   return 0;
+}
+
+bool lls_param_refused_row(size_t i, const char **name, unsigned *endpoints)
+{
+  if (i >= sizeof refused / sizeof *refused)
+    return false;
+  *name = refused[i].name;
+  *endpoints = refused[i].endpoints;
+  return true;
 }
 
 bool lls_param_is_refused(const char *name, enum lls_endpoint endpoint)

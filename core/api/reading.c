@@ -131,6 +131,10 @@ static json_t *take_body(struct reading *reading)
   reading->body = NULL;
   if (body == NULL)
     body = lls_api_body(&reading->work.body, &reading->error);
+  if (lls_dialect_check(reading->dialect->members, body, &reading->error) != 0) {
+    json_decref(body);
+    return NULL;
+  }
   if (body != NULL && reading->dialect->pick != NULL)
     reading->dialect = reading->dialect->pick(body);
   if (has_past(reading, body)) {

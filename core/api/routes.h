@@ -100,6 +100,8 @@ struct lls_dialect;
   ROUTE("GET", "/version", lls_handle_version)                                           \
   ROUTE("GET", "/load", lls_handle_load)                                                 \
   ROUTE("GET", "/", lls_handle_root)                                                     \
+  ROUTE("GET", "/openapi.json", lls_handle_openapi)                                      \
+  ROUTE("GET", "/docs", lls_handle_docs)                                                 \
   ROUTE("GET", "/console", lls_handle_console)                                           \
   ROUTE("GET", "/console/*", lls_handle_console_file)                                    \
   ROUTE("GET", "/admin/status", lls_handle_admin_status)                                 \

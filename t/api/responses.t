@@ -195,7 +195,7 @@ for (
     [{ input => [{ type => 'function_call_output', output => 'f' }] }, 'input', qr/function_call_output without a "call_id"/],
     [{ input => 'a', instructions => 5 }, 'instructions', qr/must be a string/],
     [{ input => 'a', max_output_tokens => 0 }, 'max_output_tokens', qr/an integer of at least 1/],
-    [{ input => 'a', max_output_tokens => 'x' }, 'max_output_tokens', qr/an integer of at least 1/],
+    [{ input => 'a', max_output_tokens => 'x' }, 'max_output_tokens', qr/must be an integer/],
     [{ input => 'a', max_output_tokens => 5000 }, 'input', qr/maximum context length is 512/],
     [{ input => 'a', temperature => -1 }, 'temperature', qr/temperature/],
     [{ input => 'a', previous_response_id => 'resp_1' }, 'previous_response_id', qr/this server stores no responses .*; send all items as 'input'/],

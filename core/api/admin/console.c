@@ -56,6 +56,11 @@ void lls_handle_console(void *context, struct lls_http_exchange *exchange)
   send_file(context, exchange, "console.html");
 }
 
+void lls_handle_docs(void *context, struct lls_http_exchange *exchange)
+{
+  send_file(context, exchange, "docs.html");
+}
+
 void lls_handle_console_file(void *context, struct lls_http_exchange *exchange)
 {
   send_file(context, exchange, exchange->request.tail);

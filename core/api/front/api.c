@@ -210,6 +210,7 @@ void lls_api_destroy(struct lls_api *api)
   lls_unknown_free(&api->unknown);
   lls_api_keyring_free(&api->keys);
   free(api->model_name);
+  free(api->openapi);
   free(api->piece);
   free(api);
 }

@@ -245,9 +245,27 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
                           prompts, error);
 }
 
+static const struct lls_body_member members[] = {
+    {"prompt", "string|array|object", true},
+    {"n_probs", "integer", false},
+    {"repeat_penalty", "number", false},
+    {"return_tokens", "boolean", false},
+    {"n_cmpl", "integer", false},
+    {"cache_prompt", "boolean", false},
+    {"response_fields", "array", false},
+    {"logprobs", NULL, false},
+    {"echo", NULL, false},
+    {"prompt_logprobs", NULL, false},
+    {"stream_options", NULL, false},
+    {"return_token_ids", NULL, false},
+    {"return_tokens_as_token_ids", NULL, false},
+    {"repetition_penalty", NULL, false},
+    {NULL, NULL, false}};
+
 const struct lls_dialect lls_llamacpp_completion = {
     .cuts_answers = true,
     .id_prefix = "cmpl-",
+    .members = members,
     .params_of = LLS_COMPLETIONS,
     .framing = &lls_framing_unended,
     .translate = lls_llamacpp_translate,

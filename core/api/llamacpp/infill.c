@@ -161,9 +161,21 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
   return status;
 }
 
+static const struct lls_body_member members[] = {
+    {"input_prefix", "string", false},   {"input_suffix", "string", false},
+    {"input_extra", "array", false},     {"prompt", "string", false},
+    {"n_probs", "integer", false},       {"repeat_penalty", "number", false},
+    {"return_tokens", "boolean", false}, {"n_cmpl", "integer", false},
+    {"cache_prompt", "boolean", false},  {"response_fields", "array", false},
+    {"logprobs", NULL, false},           {"echo", NULL, false},
+    {"prompt_logprobs", NULL, false},    {"stream_options", NULL, false},
+    {"return_token_ids", NULL, false},   {"return_tokens_as_token_ids", NULL, false},
+    {"repetition_penalty", NULL, false}, {NULL, NULL, false}};
+
 const struct lls_dialect lls_llamacpp_infill = {
     .cuts_answers = true,
     .id_prefix = "infill-",
+    .members = members,
     .params_of = LLS_COMPLETIONS,
     .framing = &lls_framing_unended,
     .translate = translate,

@@ -414,8 +414,23 @@ static const struct lls_dialect *pick(const json_t *body)
   return json_is_true(json_object_get(body, "raw")) ? &raw_prompt : &prompt;
 }
 
+static const struct lls_body_member generate_members[] = {
+    {"model", "string", false},
+    {"prompt", "string", false},
+    {"system", "string", false},
+    {"raw", "boolean", false},
+    {"options", "object", false},
+    {"format", "string|object", false},
+    {"think", "boolean|string", false},
+    {"stream", "boolean", false},
+    {"logprobs", "boolean", false},
+    {"top_logprobs", "integer", false},
+    {NULL, NULL, false}};
+
 const struct lls_dialect lls_ollama_generate = {
     .id_prefix = "gen-",
+    .members = generate_members,
+    .alone = true,
     .params_of = LLS_CHAT,
     .is_chat = true,
     .pick = pick,
@@ -424,8 +439,17 @@ const struct lls_dialect lls_ollama_generate = {
     OLLAMA_ANSWERS,
 };
 
+static const struct lls_body_member chat_members[] = {
+    {"model", "string", false},         {"messages", "array", false},
+    {"tools", "array", false},          {"options", "object", false},
+    {"format", "string|object", false}, {"think", "boolean|string", false},
+    {"stream", "boolean", false},       {"logprobs", "boolean", false},
+    {"top_logprobs", "integer", false}, {NULL, NULL, false}};
+
 const struct lls_dialect lls_ollama_chat = {
     .id_prefix = "chat-",
+    .members = chat_members,
+    .alone = true,
     .params_of = LLS_CHAT,
     .is_chat = true,
     .translate = translate_chat,

@@ -98,8 +98,15 @@ static char *write_one(const struct lls_generation *generation)
   return finished(&text);
 }
 
+static const struct lls_body_member list_members[] = {
+    {"model", "string", false},     {"input", "string|array", true},
+    {"truncate", "boolean", false}, {"dimensions", "integer", false},
+    {"options", "object", false},   {NULL, NULL, false}};
+
 const struct lls_dialect lls_ollama_embed = {
     .id_prefix = "embd-",
+    .members = list_members,
+    .alone = true,
     .params_of = LLS_EMBEDDINGS,
     .translate = translate_list,
     .read_prompts = read_input,
@@ -107,8 +114,15 @@ const struct lls_dialect lls_ollama_embed = {
     .error = lls_ollama_error,
 };
 
+static const struct lls_body_member one_members[] = {{"model", "string", false},
+                                                     {"prompt", "string", true},
+                                                     {"options", "object", false},
+                                                     {NULL, NULL, false}};
+
 const struct lls_dialect lls_ollama_embedding = {
     .id_prefix = "embd-",
+    .members = one_members,
+    .alone = true,
     .params_of = LLS_EMBEDDINGS,
     .translate = translate_one,
     .read_prompts = read_input,

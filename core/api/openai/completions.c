@@ -89,9 +89,13 @@ static const struct lls_dialect *pick(const json_t *body)
   return json_object_get(body, "input") != NULL ? &lls_embeddings : &lls_completions;
 }
 
+static const struct lls_body_member any_members[] = {{NULL, NULL, false}};
+
 /* Only pick and error are used: each request is one of the dialect that pick returns. */
 const struct lls_dialect lls_invocations = {
     .id_prefix = "cmpl-",
+    .members = any_members,
+    .alone = true,
     .params_of = LLS_COMPLETIONS,
     .framing = &lls_framing_data,
     .pick = pick,

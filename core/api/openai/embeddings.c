@@ -82,9 +82,13 @@ static json_t *translate_task(json_t *body, const struct lls_past *past, void **
   return form;
 }
 
+static const struct lls_body_member pooling_members[] = {{"task", "string", false},
+                                                         {NULL, NULL, false}};
+
 /* POST /pooling, vLLM's: vectors in another shape. */
 const struct lls_dialect lls_pooling = {
     .id_prefix = "pool-",
+    .members = pooling_members,
     .params_of = LLS_EMBEDDINGS,
     .translate = translate_task,
     .read_prompts = read_inputs,

@@ -113,8 +113,19 @@ static json_t *whole(const struct lls_generation *generation)
   return object;
 }
 
+static const struct lls_body_member members[] = {
+    {"token_ids", "array", true},
+    {"sampling_params", "object", false},
+    {"prompt", NULL, false},
+    {"echo", NULL, false},
+    {"return_token_ids", NULL, false},
+    {"return_tokens_as_token_ids", NULL, false},
+    {"timings_per_token", NULL, false},
+    {NULL, NULL, false}};
+
 const struct lls_dialect lls_token_generation = {
     .id_prefix = "generate-tokens-",
+    .members = members,
     .params_of = LLS_COMPLETIONS,
     .framing = &lls_framing_data,
     .translate = translate,

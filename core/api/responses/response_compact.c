@@ -158,8 +158,26 @@ static const struct lls_dialect_memory memory = {
     .detaches = is_kept,
 };
 
+static const struct lls_body_member members[] = {
+    {"model", "string", false},
+    {"input", "string|array", false},
+    {"instructions", "string", false},
+    {"previous_response_id", "string", false},
+    {"conversation", "string|object", false},
+    {"class", "string", false},
+    {"user", "string", false},
+    {"cache_salt", "string", false},
+    {"priority", "integer", false},
+    {"seed", "integer", false},
+    {"slo", "object", false},
+    {"service_tier", "string", false},
+    {"temperature", "number", false},
+    {NULL, NULL, false}};
+
 const struct lls_dialect lls_response_compact = {
     .id_prefix = "resp_",
+    .members = members,
+    .alone = true,
     .params_of = LLS_CHAT,
     .is_chat = true,
     .memory = &memory,

@@ -376,8 +376,33 @@ static const struct lls_dialect_memory memory = {
     .detach = lls_background_take,
 };
 
+static const struct lls_body_member members[] = {
+    {"input", "string|array", true},
+    {"instructions", "string", false},
+    {"max_output_tokens", "integer", false},
+    {"text", "object", false},
+    {"tools", "array", false},
+    {"tool_choice", "string|object", false},
+    {"previous_response_id", "string", false},
+    {"conversation", "string|object", false},
+    {"background", "boolean", false},
+    {"truncation", "string", false},
+    {"include", "array", false},
+    {"reasoning", "object", false},
+    {"store", "boolean", false},
+    {"metadata", "object", false},
+    {"top_logprobs", "integer", false},
+    {"messages", NULL, false},
+    {"n", NULL, false},
+    {"logprobs", NULL, false},
+    {"max_tokens", NULL, false},
+    {"max_completion_tokens", NULL, false},
+    {"stream_options", NULL, false},
+    {NULL, NULL, false}};
+
 const struct lls_dialect lls_responses = {
     .id_prefix = "resp_",
+    .members = members,
     .params_of = LLS_CHAT,
     .is_chat = true,
     .batch_path = "/v1/responses",
@@ -406,6 +431,7 @@ static json_t *count(const struct lls_generation *generation)
 /* POST /v1/responses/input_tokens. */
 const struct lls_dialect lls_response_counts = {
     .id_prefix = "resp_",
+    .members = members,
     .params_of = LLS_CHAT,
     .is_chat = true,
     .memory = &memory,

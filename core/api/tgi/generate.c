@@ -158,11 +158,16 @@ static int read_inputs(const struct lls_api_config *config, const json_t *body,
                           prompts, error);
 }
 
+static const struct lls_body_member members[] = {{"inputs", "string", true},
+                                                 {"parameters", "object", false},
+                                                 {"stream", "boolean", false},
+                                                 {NULL, NULL, false}};
+
 #define TGI_DIALECT                                                                      \
-  .id_prefix = "tgi-", .params_of = LLS_COMPLETIONS, .framing = &lls_framing_unended,    \
-  .read_prompts = read_inputs, .whole = lls_tgi_whole, .chunk = lls_tgi_chunk,           \
-  .end = lls_tgi_end, .failure = lls_tgi_failure, .error = lls_tgi_error,                \
-  .free_state = lls_tgi_free
+  .id_prefix = "tgi-", .members = members, .alone = true, .params_of = LLS_COMPLETIONS,  \
+  .framing = &lls_framing_unended, .read_prompts = read_inputs, .whole = lls_tgi_whole,  \
+  .chunk = lls_tgi_chunk, .end = lls_tgi_end, .failure = lls_tgi_failure,                \
+  .error = lls_tgi_error, .free_state = lls_tgi_free
 
 const struct lls_dialect lls_tgi_generate = {.translate = translate_whole, TGI_DIALECT};
 const struct lls_dialect lls_tgi_stream = {.translate = translate_stream, TGI_DIALECT};
