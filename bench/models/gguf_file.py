@@ -53,7 +53,9 @@ def common_keys(w, f, c, arch):
     for name in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"):
         if hasattr(c, name):
             w.add_layer_norm_eps(getattr(c, name))
-    if head_dim * heads != c.hidden_size:
+    if getattr(c, "kv_lora_rank", None):
+        latent_keys(w, f, c)
+    elif head_dim * heads != c.hidden_size:
         w.add_key_length(head_dim)
         w.add_value_length(head_dim)
     if rope:
@@ -63,6 +65,39 @@ def common_keys(w, f, c, arch):
     if "mrope_section" in full:
         w.add_rope_dimension_sections(full["mrope_section"] + [0])
     return heads, kv
+
+
+def is_old(f):
+    """Older files have attn_kv_b as folders do, and the sizes of heads instead of the latent's."""
+    return f["name"] in ("deepseek-v2-groups", "minicpm3")
+
+
+def latent_keys(w, f, c):
+    if c.q_lora_rank:
+        w.add_q_lora_rank(c.q_lora_rank)
+    w.add_kv_lora_rank(c.kv_lora_rank)
+    if is_old(f):
+        w.add_key_length(c.qk_nope_head_dim + c.qk_rope_head_dim)
+        if f["gguf"] == "deepseek2":
+            w.add_value_length(c.v_head_dim)
+        return
+    w.add_key_length(c.kv_lora_rank + c.qk_rope_head_dim)
+    w.add_value_length(c.kv_lora_rank)
+    w.add_key_length_mla(c.qk_nope_head_dim + c.qk_rope_head_dim)
+    w.add_value_length_mla(c.v_head_dim)
+
+
+def split_latents(f, c, state):
+    """kv_b_proj as the converter splits it: keys turned around, and values, by head."""
+    out = {}
+    for name, p in state.items():
+        if is_old(f) or not name.endswith("kv_b_proj.weight"):
+            out[name] = p
+            continue
+        by_head = p.reshape(c.num_attention_heads, -1, c.kv_lora_rank)
+        out[name.replace("kv_b_proj", "k_b_proj")] = by_head[:, :c.qk_nope_head_dim].transpose(1, 2).contiguous()
+        out[name.replace("kv_b_proj", "v_b_proj")] = by_head[:, c.qk_nope_head_dim:].contiguous()
+    return out
 
 
 def own_keys(w, c, arch):
@@ -85,6 +120,8 @@ def own_keys(w, c, arch):
     if arch == "mistral3":
         w.add_rope_scaling_yarn_log_mul(c.rope_parameters["mscale_all_dim"])
         w.add_attn_temperature_scale(c.rope_parameters["llama_4_scaling_beta"])
+    if arch == "deepseek2" and c.rope_parameters.get("mscale_all_dim"):
+        w.add_rope_scaling_yarn_log_mul(0.1 * c.rope_parameters["mscale_all_dim"])
     if arch in ("stablelm", "gptneox"):
         w.add_parallel_residual(c.use_parallel_residual)
     if arch == "qwen3vl":
@@ -121,17 +158,20 @@ def mixture_keys(w, c, arch):
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
         w.add_expert_shared_feed_forward_length(c.shared_expert_intermediate_size)
-    if arch == "glm4moe":
+    if arch in ("glm4moe", "deepseek2"):
+        logistic = not type(c).__name__.startswith("DeepseekV2")
         w.add_expert_count(c.n_routed_experts)
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
         w.add_expert_shared_count(c.n_shared_experts)
-        w.add_leading_dense_block_count(c.first_k_dense_replace)
-        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        w.add_leading_dense_block_count(getattr(c, "first_k_dense_replace", 1))
+        kinds = gguf.ExpertGatingFuncType
+        w.add_expert_gating_func(kinds.SIGMOID if logistic else kinds.SOFTMAX)
         w.add_expert_weights_scale(c.routed_scaling_factor)
-        w.add_expert_weights_norm(c.norm_topk_prob)
-        w.add_expert_group_count(c.n_group)
-        w.add_expert_group_used_count(c.topk_group)
+        w.add_expert_weights_norm(bool(c.norm_topk_prob))
+        if c.n_group:
+            w.add_expert_group_count(c.n_group)
+            w.add_expert_group_used_count(c.topk_group)
     if arch == "minimax-m2":
         w.add_expert_count(c.num_local_experts)
         w.add_expert_used_count(c.num_experts_per_tok)
@@ -164,7 +204,10 @@ def write(f, c, folder):
     kind = next(a for a, n in gguf.MODEL_ARCH_NAMES.items() if n == arch)
     names = gguf.get_tensor_name_map(kind, c.num_hidden_layers)
     lists = {}
-    for name, p in stack_experts(load_file(folder / "model.safetensors")).items():
+    state = load_file(folder / "model.safetensors")
+    if getattr(c, "kv_lora_rank", None):
+        state = split_latents(f, c, state)
+    for name, p in stack_experts(state).items():
         name = text_name(name)
         if arch == "bloom":
             name = name.removeprefix("transformer.")

@@ -96,6 +96,7 @@ struct lls_architecture {
   ROW(lls_bloom)                                                                         \
   ROW(lls_mpt)                                                                           \
   ROW(lls_nemotron)                                                                      \
+  ROW(lls_minicpm3)                                                                      \
   ROW(lls_minicpm)                                                                       \
   ROW(lls_qwen2_moe)                                                                     \
   ROW(lls_glm4_moe)                                                                      \
@@ -147,6 +148,13 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
   .attention_output_norm = "post_attention_layernorm",                                   \
   .mlp_norm = "pre_feedforward_layernorm",                                               \
   .mlp_output_norm = "post_feedforward_layernorm"
+#define LLS_LATENT_NAMES                                                                 \
+  .q = "self_attn.q_proj", .latent_query_down = "self_attn.q_a_proj",                    \
+  .latent_query_norm = "self_attn.q_a_layernorm",                                        \
+  .latent_query_up = "self_attn.q_b_proj",                                               \
+  .latent_down = "self_attn.kv_a_proj_with_mqa",                                         \
+  .latent_norm = "self_attn.kv_a_layernorm", .latent_up = "self_attn.kv_b_proj",         \
+  .latent_keys = "self_attn.k_b_proj", .latent_values = "self_attn.v_b_proj"
 #define LLS_LLAMA_QK_NORMS .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 /* Prefixes of the text part of models that also read images. */
 #define LLS_TEXT_PREFIXES                                                                \
@@ -166,6 +174,9 @@ int lls_config_local_rope(const struct lls_json *, const char *theta_key,
 /* Reads everything in Llama's config.json except windows, which the caller sets. */
 int lls_config_llama(const struct lls_json *, struct lls_model_config *,
                      struct lls_error *err);
+/* Reads multi-head latent attention, and Llama's other keys; deepseek.c. */
+int lls_config_latent(const struct lls_json *, struct lls_model_config *,
+                      struct lls_error *err);
 /* Reads the mixtures of GLM-4.5 and DeepSeek V3, except for attention; moe.c. */
 int lls_config_logistic_mixture(const struct lls_json *, struct lls_model_config *,
                                 struct lls_error *err);

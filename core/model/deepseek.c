@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DeepSeek V2 and V3 (arXiv 2405.04434, 2412.19437), and models of the same graph: Kimi
- * K2 has V3's class. Multi-head latent attention, then mixtures behind a few dense
- * layers, with shared experts.
+ * K2 has V3's class, and GLM-4.7-Flash its own. Multi-head latent attention, then
+ * mixtures behind a few dense layers, with shared experts.
  */
 #include "core/model/architecture.h"
 
@@ -43,19 +43,18 @@ static int read_sizes(const struct lls_json *json, struct lls_model_config *out,
 
 /* Reads attention. transformers' classes, and DeepSeek's own, have this epsilon in the
  * norms inside of attention, whatever that of the other norms is. */
-static int read_attention(const struct lls_json *json, struct lls_model_config *out,
-                          struct lls_error *err)
+int lls_config_latent(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
 {
   struct lls_latent_config *l = &out->latent;
   int rc = read_sizes(json, out, err);
   if (rc == 0)
     rc = expect(json, "attention_bias", !out->qkv_bias, err);
-  if (rc == 0)
-    rc = expect(json, "qk_rope_head_dim", out->rope.dims == l->rope, err);
   if (rc < 0)
     return rc;
   double factor = out->rope.score_factor > 0 ? out->rope.score_factor : 1;
   lls_json_get(json, "qk_head_dim"); /* the sum of the two parts */
+  out->rope.dims = l->rope;          /* whatever share of which head a file makes it */
   l->norm_epsilon = 1e-6F;
   out->attention_scale = (float)(factor * factor / sqrt((double)l->nope + l->rope));
   out->kv_heads = 1;
@@ -73,7 +72,7 @@ static void pass_over(const struct lls_json *json)
 static int configure_v3(const struct lls_json *json, struct lls_model_config *out,
                         struct lls_error *err)
 {
-  int rc = read_attention(json, out, err);
+  int rc = lls_config_latent(json, out, err);
   if (rc == 0)
     rc = lls_json_bool_or(json, "rope_interleave", true, &out->paired_rope, err);
   if (rc == 0)
@@ -97,7 +96,7 @@ static int configure_v2(const struct lls_json *json, struct lls_model_config *ou
 {
   struct lls_mixture_config *m = &out->mixture;
   const char *method = "greedy";
-  int rc = read_attention(json, out, err);
+  int rc = lls_config_latent(json, out, err);
   if (rc == 0)
     rc = lls_config_logistic_mixture(json, out, err);
   if (rc == 0)
@@ -123,13 +122,6 @@ static int configure_v2(const struct lls_json *json, struct lls_model_config *ou
 
 /* ---- names ------------------------------------------------------------------------ */
 
-#define LATENT                                                                           \
-  .q = "self_attn.q_proj", .latent_query_down = "self_attn.q_a_proj",                    \
-  .latent_query_norm = "self_attn.q_a_layernorm",                                        \
-  .latent_query_up = "self_attn.q_b_proj",                                               \
-  .latent_down = "self_attn.kv_a_proj_with_mqa",                                         \
-  .latent_norm = "self_attn.kv_a_layernorm", .latent_up = "self_attn.kv_b_proj",         \
-  .latent_keys = "self_attn.k_b_proj", .latent_values = "self_attn.v_b_proj"
 #define MIXTURE                                                                          \
   .router = "mlp.gate", .experts = "mlp.experts.", .expert_gate = "gate_proj",           \
   .expert_up = "up_proj", .expert_down = "down_proj",                                    \
@@ -137,10 +129,11 @@ static int configure_v2(const struct lls_json *json, struct lls_model_config *ou
   .shared_gate = "mlp.shared_experts.gate_proj",                                         \
   .shared_up = "mlp.shared_experts.up_proj",                                             \
   .shared_down = "mlp.shared_experts.down_proj"
-#define GRAPH LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_MLP, LATENT
+#define GRAPH LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_MLP, LLS_LATENT_NAMES
 
 static const char *const v2_names[] = {"DeepseekV2ForCausalLM", NULL};
-static const char *const v3_names[] = {"DeepseekV3ForCausalLM", NULL};
+static const char *const v3_names[] = {"DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM",
+                                       NULL};
 
 const struct lls_architecture lls_deepseek_v2 = {
     .title = "DeepSeek V2",
@@ -150,7 +143,7 @@ const struct lls_architecture lls_deepseek_v2 = {
 };
 
 const struct lls_architecture lls_deepseek_v3 = {
-    .title = "DeepSeek V3, Kimi K2",
+    .title = "DeepSeek V3, Kimi K2, GLM-4.7-Flash",
     .names = v3_names,
     .configure = configure_v3,
     .tensors = {GRAPH, MIXTURE},

@@ -258,6 +258,103 @@ static const struct lls_gguf_pair glm4moe_switches[] = {
 static const struct lls_gguf_pair minimax_keys[] = {{"gating_func", "expert_gating_func"},
                                                     END};
 
+/* ---- latent attention ---- */
+
+#define LATENT_TENSORS                                                                   \
+  {"self_attn.q_a_proj", "attn_q_a"}, {"self_attn.q_a_layernorm", "attn_q_a_norm"},      \
+      {"self_attn.q_b_proj", "attn_q_b"},                                                \
+      {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},                                 \
+      {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},                                    \
+      {"self_attn.kv_b_proj", "attn_kv_b"}, {"self_attn.k_b_proj", "attn_k_b"},          \
+  {                                                                                      \
+    "self_attn.v_b_proj", "attn_v_b"                                                     \
+  }
+#define LATENT_KEYS                                                                      \
+  {"kv_lora_rank", "attention.kv_lora_rank"}, {"q_lora_rank", "attention.q_lora_rank"},  \
+      {"key_length", "attention.key_length"}, {"v_length", "attention.value_length"},    \
+      {"qk_head_dim", "attention.key_length_mla"},                                       \
+      {"v_head_dim", "attention.value_length_mla"},                                      \
+  {                                                                                      \
+    "qk_rope_head_dim", "rope.dimension_count"                                           \
+  }
+
+static void drop(json_t *config, const char *key)
+{
+  json_object_del(config, key);
+}
+
+/* Older files have the sizes of a head's keys and values where newer ones have those of
+ * the latent. */
+static void describe_latent(const struct lls_gguf *g, json_t *config)
+{
+  json_t *length = json_object_get(config, "key_length");
+  json_t *value = json_object_get(config, "v_length");
+  (void)g;
+  if (json_object_get(config, "qk_head_dim") == NULL && length != NULL)
+    json_object_set(config, "qk_head_dim", length);
+  if (json_object_get(config, "v_head_dim") == NULL && value != NULL)
+    json_object_set(config, "v_head_dim", value);
+  json_int_t both = json_integer_value(json_object_get(config, "qk_head_dim"));
+  json_int_t rope = json_integer_value(json_object_get(config, "qk_rope_head_dim"));
+  json_object_set_new(config, "qk_nope_head_dim", json_integer(both - rope));
+  drop(config, "key_length");
+  drop(config, "v_length");
+  drop(config, "partial_rotary_factor"); /* all of qk_rope_head_dim */
+}
+
+/* The converter writes a tenth of the weight of YaRN's scale. */
+static void describe_deepseek(const struct lls_gguf *g, json_t *config)
+{
+  json_t *rope = json_object_get(config, "rope_scaling");
+  double weight = 10 * json_number_value(json_object_get(config, "log_multiplier"));
+  json_int_t groups = json_integer_value(json_object_get(config, "n_group"));
+  struct lls_error ignored;
+  json_t *normed = NULL;
+  describe_latent(g, config);
+  if (rope != NULL && weight > 0) {
+    json_object_set_new(rope, "mscale", json_real(weight));
+    json_object_set_new(rope, "mscale_all_dim", json_real(weight));
+  }
+  drop(config, "log_multiplier");
+  if (json_integer_value(json_object_get(config, "gating_func")) != LOGISTIC) {
+    drop(config, "gating_func"); /* absent, or 1: a softmax */
+    lls_gguf_value(g->files[0], "deepseek2.expert_weights_norm", &normed, &ignored);
+    json_object_set_new(config, "architectures",
+                        json_pack("[s]", "DeepseekV2ForCausalLM"));
+    json_object_set_new(config, "norm_topk_prob", json_boolean(json_is_true(normed)));
+    json_object_set_new(config, "topk_method",
+                        json_string(groups > 1 ? "group_limited_greedy" : "greedy"));
+    json_decref(normed);
+  }
+  describe_logistic(g, config);
+}
+
+static const struct lls_gguf_pair deepseek_tensors[] = {
+    LATENT_TENSORS, SHARED("mlp.shared_experts"), END};
+static const struct lls_gguf_pair deepseek_keys[] = {
+    LATENT_KEYS,
+    {"log_multiplier", "rope.scaling.yarn_log_multiplier"},
+    {"n_shared_experts", "expert_shared_count"},
+    {"first_k_dense_replace", "leading_dense_block_count"},
+    {"routed_scaling_factor", "expert_weights_scale"},
+    {"n_group", "expert_group_count"},
+    {"topk_group", "expert_group_used_count"},
+    {"num_nextn_predict_layers", "nextn_predict_layers"},
+    {"gating_func", "expert_gating_func"},
+    END};
+
+/* llama.cpp has MiniCPM3's factors in its program, not in the file. */
+static void describe_minicpm3(const struct lls_gguf *g, json_t *config)
+{
+  describe_latent(g, config);
+  json_object_set_new(config, "scale_emb", json_integer(12));
+  json_object_set_new(config, "scale_depth", json_real(1.4));
+  json_object_set_new(config, "dim_model_base", json_integer(256));
+}
+
+static const struct lls_gguf_pair minicpm3_tensors[] = {LATENT_TENSORS, END};
+static const struct lls_gguf_pair minicpm3_keys[] = {LATENT_KEYS, END};
+
 static const struct lls_gguf_pair hunyuan_moe_tensors[] = {
     SHARED("mlp.shared_mlp"),
     {"mlp.gate.wg", "ffn_gate_inp"},
@@ -294,6 +391,16 @@ const struct lls_gguf_architecture lls_gguf_families[] = {
      .keys = glm4moe_keys,
      .switches = glm4moe_switches,
      .describe = describe_logistic},
+    {.name = "deepseek2",
+     .mixture = "DeepseekV3ForCausalLM",
+     .tensors = deepseek_tensors,
+     .keys = deepseek_keys,
+     .describe = describe_deepseek},
+    {.name = "minicpm3",
+     .model = "MiniCPM3ForCausalLM",
+     .tensors = minicpm3_tensors,
+     .keys = minicpm3_keys,
+     .describe = describe_minicpm3},
     {.name = "minimax-m2",
      .mixture = "MiniMaxM2ForCausalLM",
      .keys = minimax_keys,

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * MiniCPM 1 and 2 (arXiv 2404.06395): Llama's graph with factors of the embedding, of
- * what each branch adds, and of the logits.
+ * what each branch adds, and of the logits. MiniCPM 3 has multi-head latent attention.
  */
 #include "core/model/architecture.h"
 
 #include <errno.h>
 #include <math.h>
 
-static int configure(const struct lls_json *json, struct lls_model_config *out,
-                     struct lls_error *err)
+static int read_scales(const struct lls_json *json, struct lls_model_config *out,
+                       struct lls_error *err)
 {
   double embedding = 1, depth = 1, base = 0;
-  int rc = lls_config_llama(json, out, err);
-  if (rc == 0)
-    rc = lls_json_real_or(json, "scale_emb", 1, &embedding, err);
+  int rc = lls_json_real_or(json, "scale_emb", 1, &embedding, err);
   if (rc == 0)
     rc = lls_json_real_or(json, "scale_depth", 1, &depth, err);
   if (rc == 0)
@@ -29,7 +27,29 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   return 0;
 }
 
+static int configure(const struct lls_json *json, struct lls_model_config *out,
+                     struct lls_error *err)
+{
+  int rc = lls_config_llama(json, out, err);
+  return rc < 0 ? rc : read_scales(json, out, err);
+}
+
+static int configure3(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
+{
+  int rc = lls_config_latent(json, out, err);
+  return rc < 0 ? rc : read_scales(json, out, err);
+}
+
+static const char *const names3[] = {"MiniCPM3ForCausalLM", NULL};
 static const char *const names[] = {"MiniCPMForCausalLM", NULL};
+
+const struct lls_architecture lls_minicpm3 = {
+    .title = "MiniCPM3",
+    .names = names3,
+    .configure = configure3,
+    .tensors = {LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_MLP, LLS_LATENT_NAMES},
+};
 
 const struct lls_architecture lls_minicpm = {
     .title = "MiniCPM",

@@ -65,6 +65,18 @@ static void make_dense(struct lls_model_config *out, uint32_t first, uint32_t pa
     out->layer[i].mixture = false;
 }
 
+/* Makes layers dense that "mlp_layer_types" lists as such, or the first ones. */
+static void make_dense_by_type(const struct lls_json *json, struct lls_model_config *out,
+                               uint32_t first)
+{
+  const json_t *types = lls_json_get(json, "mlp_layer_types");
+  make_dense(out, 0, types == NULL ? first : 0);
+  for (uint32_t i = 0; i < json_array_size(types); i++) {
+    const char *type = json_string_value(json_array_get(types, i));
+    make_dense(out, i, i + (type != NULL && strcmp(type, "dense") == 0));
+  }
+}
+
 /* Reads a count that may be 0. */
 static int read_count(const struct lls_json *json, const char *key, uint32_t fallback,
                       uint32_t *out, struct lls_error *err)
@@ -133,7 +145,7 @@ int lls_config_logistic_mixture(const struct lls_json *json, struct lls_model_co
     rc = lls_json_size_or(json, "topk_group", 1, &m->used_groups, err);
   lls_json_get(json, "num_nextn_predict_layers"); /* layers behind the last are unused */
   lls_json_get(json, "num_mtp_layers");
-  make_dense(out, 0, dense);
+  make_dense_by_type(json, out, dense);
   m->logistic = m->corrected = true;
   m->scale = (float)scale;
   m->shared = shared * m->ffn;
@@ -225,12 +237,7 @@ static int configure_hy3(const struct lls_json *json, struct lls_model_config *o
     rc = read_count(json, "num_shared_experts", 1, &shared, err);
   if (rc == 0)
     rc = lls_json_real_or(json, "router_scaling_factor", 2.826, &scale, err);
-  const json_t *types = lls_json_get(json, "mlp_layer_types");
-  make_dense(out, 0, types == NULL);
-  for (uint32_t i = 0; i < json_array_size(types); i++) {
-    const char *type = json_string_value(json_array_get(types, i));
-    make_dense(out, i, i + (type != NULL && strcmp(type, "dense") == 0));
-  }
+  make_dense_by_type(json, out, 1);
   lls_json_get(json, "enable_moe_fp32_combine"); /* about rounding in 16 bits */
   lls_json_get(json, "num_nextn_predict_layers");
   m->logistic = m->corrected = true;

@@ -143,6 +143,8 @@ int main(int argc, char **argv)
       "deepseek-v2",
       "deepseek-v2-groups",
       "deepseek-v3",
+      "glm-4.7-flash",
+      "minicpm3",
   };
   static struct CMUnitTest tests[3 * 64 + 2];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
