@@ -11,6 +11,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/worker_rank.h"
+#include "core/lora/lora.h"
 #include "core/ranks/ranks.h"
 #include "kernels/cpu/device.h"
 
@@ -27,6 +28,7 @@ struct drive_model { /* the model under test */
   struct lls_engine *engine;
   struct lls_ranks *ranks; /* rank 0's group; NULL: a single rank */
   struct lls_worker_ranks *followers;
+  struct lls_lora *adapters[REFERENCE_MAX_PROMPTS]; /* of each prompt, or NULL */
 };
 
 struct drive_options {
@@ -42,6 +44,8 @@ struct drive_options {
   /* This process's end of an existing group, which the other processes follow. */
   struct lls_ranks *group;
   const char *path; /* path of the model, if it is not the reference's folder */
+  /* paths of each prompt's adapter, or NULL; a list of REFERENCE_MAX_PROMPTS, or NULL */
+  const char *const *adapters;
   /* The device; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
@@ -145,7 +149,20 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .pool.host_memory = DRIVE_HOST_UNITS * half,
       .pool.int8 = o->int8,
       .groups = o->groups,
+      .adapters = o->adapters != NULL,
   };
+}
+
+static inline void drive_load_adapters(struct drive_model *m, const char *const *paths)
+{
+  struct lls_error err = {0};
+  for (uint32_t i = 0; paths != NULL && i < m->reference->n_prompts; i++) {
+    int rc = paths[i] == NULL ? 0
+                              : lls_lora_load(paths[i], lls_engine_config(m->engine),
+                                              &m->adapters[i], &err);
+    if (rc != 0)
+      fail_msg("%s: %s", paths[i], lls_error_text(&err, rc));
+  }
 }
 
 static inline void drive_start_ranks(struct drive_model *m, uint32_t n,
@@ -177,6 +194,7 @@ static inline void drive_open(struct drive_model *m, const char *name,
   if (rc != 0)
     fail_msg("%s: %s", name, lls_error_text(&err, rc));
   assert_int_equal(progress.done, progress.total);
+  drive_load_adapters(m, o->adapters);
 }
 
 static inline void drive_close(struct drive_model *m)
@@ -187,6 +205,8 @@ static inline void drive_close(struct drive_model *m)
   m->device->ops->destroy(m->device);
   if (m->followers != NULL)
     m->ranks->ops->destroy(m->ranks);
+  for (uint32_t i = 0; i < REFERENCE_MAX_PROMPTS; i++)
+    lls_lora_unref(m->adapters[i]);
   reference_free(m->reference);
 }
 
@@ -400,6 +420,7 @@ static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
         .tokens = p->tokens + s->cached,
         .n_tokens = now,
         .context = s->cached,
+        .adapter = d->model->adapters[i],
         .table =
             drive_groups_grow(&d->groups, i, s->cached + now, s->reversed, &s->table),
         .sampling = now == pending ? &drive_greedy : NULL,

@@ -247,6 +247,27 @@ struct lls_rope_shape {
   float attention_factor;         /* multiplies cos and sin (yarn), normally 1 */
 };
 
+/* The low-rank change of some outputs of a product (LoRA): y += (x a^T) b. Matrices are
+ * in host memory. */
+struct lls_low_rank {
+  const float *a, *b; /* (rank, a_stride) and (rank, b_stride), from the first
+                       * input and output of this rank's share on */
+  uint32_t rank;
+  uint32_t a_stride, b_stride; /* floats */
+  uint32_t first_output, outputs;
+};
+
+/* q, k and v of one product may have a change each. */
+#define LLS_MAX_LOW_RANK 3
+
+/* Rows of a step that have the same changes. */
+struct lls_adapted_rows {
+  struct lls_low_rank parts[LLS_MAX_LOW_RANK];
+  uint32_t n_parts;
+  const uint32_t *rows; /* (n_rows) host memory */
+  uint32_t n_rows;
+};
+
 /* How the next token of one row is sampled; core/device/sampling.h has the order. */
 struct lls_sampling;
 struct lls_sampled;
@@ -487,6 +508,15 @@ struct lls_device_ops {
    */
   void (*attention_both_ways)(struct lls_device *, const struct lls_attention_shape *,
                               const void *qkv, void *out);
+
+  /*
+   * Adapters: adds each group's changes to its rows of y (n_rows of the step, outputs),
+   * the product of x (n_rows of the step, inputs). No row is in two groups. scratch has
+   * room for the ranks of all parts of each row. Optional, NULL = unsupported.
+   */
+  void (*adapt)(struct lls_device *, const struct lls_adapted_rows *, uint32_t n_groups,
+                const void *x, uint32_t inputs, float *scratch, void *y,
+                uint32_t outputs);
 
   /* Writes a line about the i-th choice that the device made while it prepared
    * (lls_device.prepares). Returns false if there were fewer. Optional. */

@@ -19,6 +19,8 @@
 
 #include "core/device/sampling.h"
 
+struct lls_lora; /* core/lora/lora.h */
+
 /* One sequence's part of a step. */
 struct lls_engine_sequence {
   const int32_t *tokens; /* (n_tokens) ids, at positions context, context + 1, ... */
@@ -30,6 +32,8 @@ struct lls_engine_sequence {
   /* covers at least context + n_tokens tokens. The engine ignores it for encoders,
    * which cache nothing: each of their sequences is a whole text, and context is 0 */
   const struct lls_block_table *table;
+  /* the adapter of its rows, or NULL; the caller has a reference until the step ends */
+  const struct lls_lora *adapter;
   /* how to draw the token after the last one; NULL = draw none */
   const struct lls_sampling *sampling;
   bool all_logits; /* keep the logits of all n_tokens rows, see lls_engine_logits */

@@ -79,6 +79,12 @@ static int check_options(const struct lls_engine_options *o,
                     "device %s does not have %s, which this model needs: set [engine] "
                     "device = cpu",
                     device->ops->name, lls_extra_name(lacking));
+  if (o->adapters && device->ops->adapt == NULL)
+    return lls_fail(
+        err, -ENOTSUP,
+        "device %s has no products for adapters (LoRA): set [engine] device = "
+        "cpu, or remove [lora]",
+        device->ops->name);
   if (o->pool.int8 != LLS_INT8_OFF && !device->has_int8)
     return lls_fail(err, -ENOTSUP,
                     "device %s has no cache of int8 numbers: set [cache] int8 = off",
@@ -153,11 +159,11 @@ static uint64_t fingerprint(const struct lls_engine *e)
   const struct lls_model_config *c = &e->model;
   const struct lls_engine_options *o = &e->options;
   const uint32_t facts[] = {
-      c->layers,       c->hidden,        c->heads,      c->kv_heads,
-      c->head_dim,     c->ffn,           c->vocab,      e->caps.max_context,
-      o->max_tokens,   o->max_sequences, o->max_logits, o->block_tokens,
-      o->weights,      o->cache_element, e->caps.forms, (uint32_t)o->pool.int8,
-      e->caps.n_groups};
+      c->layers,        c->hidden,        c->heads,      c->kv_heads,
+      c->head_dim,      c->ffn,           c->vocab,      e->caps.max_context,
+      o->max_tokens,    o->max_sequences, o->max_logits, o->block_tokens,
+      o->weights,       o->cache_element, e->caps.forms, (uint32_t)o->pool.int8,
+      e->caps.n_groups, o->adapters};
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
     hash = (hash ^ facts[i]) * UINT64_C(0x100000001b3);
@@ -225,6 +231,8 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
                       MIB(lls_engine_buffer_bytes(e)), rows);
   }
   int rc = lls_engine_make_mixture(e);
+  if (rc == 0)
+    rc = lls_engine_make_adapters(e);
   return rc < 0
              ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
                         MIB(lls_engine_buffer_bytes(e)), rows)
@@ -440,6 +448,7 @@ static void release_activations(struct lls_engine *e)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
   lls_engine_free_mixture(e);
+  lls_engine_free_adapters(e);
 }
 
 void lls_engine_destroy(struct lls_engine *e)

@@ -4,6 +4,7 @@
 #define LLS_ENGINE_ENGINE_INTERNAL_H
 
 #include "core/base/check.h"
+#include "core/engine/adapters.h"
 #include "core/engine/engine.h"
 #include "core/engine/table_cache.h"
 #include "core/engine/shard.h"
@@ -129,6 +130,8 @@ struct lls_engine {
   bool attends_hidden;                     /* a sequence of the step is absorbed */
   uint32_t scratch_used;                   /* scratch blocks that the step uses */
   struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_blocks) */
+
+  struct lls_engine_adapters adapters;
 
   struct lls_table_cache
       table_cache; /* block tables of the previous and this step; table_cache.c */

@@ -132,6 +132,9 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
       (s->first_pooled > s->n_tokens || s->n_pooled > s->n_tokens - s->first_pooled))
     return lls_fail(err, -EINVAL, "%u vectors from row %u on where there are %u rows",
                     s->n_pooled, s->first_pooled, s->n_tokens);
+  int rc = lls_engine_check_adapter(e, s, err);
+  if (rc < 0)
+    return rc;
   if (e->config.encoder)
     return check_text(e, s, err);
   if (e->table_cache.arena != NULL)
@@ -320,6 +323,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   }
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     keep_logits(e, i, batch->sequences[i].all_logits);
+  lls_engine_lay_out_adapters(e, batch);
   LLS_CHECK(e->step.n_rows <= e->options.max_tokens);
   LLS_CHECK(e->n_sampled <= e->n_logit_rows && e->n_logit_rows <= e->max_logit_rows);
   LLS_CHECK(e->n_kept_logits <= e->options.max_logits);
@@ -441,14 +445,22 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
   return tell_ranks(e, rc, &why, err);
 }
 
-/* Makes ranks wait for each other after a step with copies but no rows. Other steps do
- * so in their sums. Afterwards the caller may read blocks, of which every rank has a
- * share. */
+/* Returns true if the last thing that other ranks do in the step is not a sum: then they
+ * may still use its adapters, or copy blocks. */
+static bool ends_apart(const struct lls_engine *e)
+{
+  if (e->step.n_rows == 0)
+    return e->copies;
+  return e->adapters.n > 0 && e->n_logit_rows + e->n_score_rows + e->n_pooled_rows == 0;
+}
+
+/* Makes ranks wait for each other after a step that does not end with a sum. Afterwards
+ * the caller may read blocks, of which every rank has a share, and free adapters. */
 static int meet(struct lls_engine *e, struct lls_error *why)
 {
   struct lls_ranks *ranks = e->options.ranks;
   float nothing = 0;
-  if (!lls_engine_is_shared(e) || !e->copies || e->step.n_rows > 0)
+  if (!lls_engine_is_shared(e) || !ends_apart(e))
     return 0;
   return ranks->ops->sum(ranks, &nothing, 1) < 0 ? lls_ranks_failed(ranks, why) : 0;
 }

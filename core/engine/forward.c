@@ -93,6 +93,7 @@ static void attend_both_ways(struct lls_forward *s, uint32_t layer)
   shape.reach = shape.relative != NULL ? lls_longest_text(&e->config) - 1 : 0;
   const void *h = kind->plain_input ? s->x : branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_QKV, h, qkv);
   if (e->config.qk_norm != LLS_QK_NORM_NONE)
     norm_qk(s, w, &shape, qkv);
   if (rope->rotary_dims > 0)
@@ -123,6 +124,7 @@ static void attend(struct lls_forward *s, uint32_t layer)
   void *qkv = e->act.wide;
   const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_QKV, h, qkv);
   if (e->scratch_used > 0 || e->attends_hidden)
     s->ops->hidden_write(s->device, &shape, place->index, h);
   if (e->restores)
@@ -158,12 +160,14 @@ static void attend_by_kind(struct lls_forward *s, uint32_t layer)
 }
 
 /* Computes the mlp's activated inner layer; returns the buffer it is in. */
-static const void *mlp_inner(const struct lls_forward *s,
-                             const struct lls_layer_weights *w, const void *input)
+static const void *mlp_inner(const struct lls_forward *s, uint32_t layer,
+                             const void *input)
 {
   const struct lls_engine *e = s->e;
+  const struct lls_layer_weights *w = &e->weights.layers[layer];
   const struct lls_model_config *c = &e->config;
   linear(s, w->up, input, LLS_STORE_SET, e->act.wide);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_UP, input, e->act.wide);
   if (c->xielu) {
     s->ops->xielu(s->device, &w->xielu, e->act.wide, s->n_rows, c->ffn);
     return e->act.wide;
@@ -174,6 +178,23 @@ static const void *mlp_inner(const struct lls_forward *s,
   }
   s->ops->gated(s->device, c->activation, e->act.wide, s->n_rows, c->ffn, e->act.narrow);
   return e->act.narrow;
+}
+
+/* The MLP of a layer that is no mixture. */
+static void add_mlp(const struct lls_forward *s, uint32_t layer, const void *input,
+                    enum lls_linear_store store, void *y)
+{
+  const void *inner = mlp_inner(s, layer, input);
+  linear(s, s->e->weights.layers[layer].down, inner, store, y);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_DOWN, inner, y);
+}
+
+/* The product at the end of attention. */
+static void add_attended(const struct lls_forward *s, uint32_t layer,
+                         enum lls_linear_store store, void *y)
+{
+  linear(s, s->e->weights.layers[layer].output, s->attended, store, y);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_OUTPUT, s->attended, y);
 }
 
 /* Returns how a rank stores its share of a branch: the first rank adds it to x and the
@@ -222,12 +243,11 @@ static void branch_end(const struct lls_forward *s, const struct target *t,
 
 /* Adds attention and mlp where both read the same x: the mlp's input is normed before
  * attention's output is added, and one sum over ranks serves both. */
-static void add_parallel_branches(const struct lls_forward *s,
-                                  const struct lls_layer_weights *w)
+static void add_parallel_branches(const struct lls_forward *s, uint32_t layer)
 {
-  const void *input = branch_input(s, &w->mlp_norm);
-  linear(s, w->output, s->attended, own_share(s), s->x);
-  linear(s, w->down, mlp_inner(s, w, input), LLS_STORE_ADD, s->x);
+  const void *input = branch_input(s, &s->e->weights.layers[layer].mlp_norm);
+  add_attended(s, layer, own_share(s), s->x);
+  add_mlp(s, layer, input, LLS_STORE_ADD, s->x);
   sum_shares(s, s->x);
 }
 
@@ -237,16 +257,16 @@ static void add_branches(const struct lls_forward *s, uint32_t layer)
   const struct lls_layer_weights *w = &s->e->weights.layers[layer];
   struct target t = branch_target(s);
   if (s->e->config.parallel_residual) {
-    add_parallel_branches(s, w);
+    add_parallel_branches(s, layer);
     return;
   }
-  linear(s, w->output, s->attended, t.store, t.y);
+  add_attended(s, layer, t.store, t.y);
   branch_end(s, &t, &w->attention_norm, &w->attention_output_norm);
   const void *input = branch_input(s, &w->mlp_norm);
   if (s->e->config.layer[layer].mixture)
     lls_engine_mix(s, w, input, t.store, t.y);
   else
-    linear(s, w->down, mlp_inner(s, w, input), t.store, t.y);
+    add_mlp(s, layer, input, t.store, t.y);
   branch_end(s, &t, &w->mlp_norm, &w->mlp_output_norm);
 }
 
@@ -265,6 +285,7 @@ static void keep_wanted_rows(struct lls_forward *s)
   s->attended = to;
   s->x = e->act.picked;
   s->n_rows = e->n_logit_rows;
+  s->picked = true;
 }
 
 static void cap_logits(const struct lls_forward *s)

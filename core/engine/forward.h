@@ -13,6 +13,7 @@ struct lls_forward {
   void *x;              /* (n_rows, hidden) */
   const void *attended; /* (n_rows, heads head_dim) attention's output in this layer */
   uint32_t n_rows;
+  bool picked; /* the rows are those that need logits */
 };
 
 /* latent.c: computes multi-head latent attention of a branch's input into `attended`. */

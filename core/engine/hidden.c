@@ -45,6 +45,8 @@ static const char *why_impossible(const struct lls_engine *e)
 {
   if (e->device->ops->restore == NULL)
     return "this device cannot restore keys and values";
+  if (e->options.adapters)
+    return "adapters change keys and values, which restoring does not";
   if (e->caps.n_groups > 1)
     return "layers of this model keep different tokens";
   return lls_model_why_no_hidden(&e->model);

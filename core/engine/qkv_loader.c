@@ -94,16 +94,6 @@ static int load_fused(struct lls_loader *l, int layer, struct lls_weight **out)
 
 /* ---- parts ------------------------------------------------------------------------ */
 
-/* Returns the row of a head that comes to place i: those of the first halves of the
- * pairs, those of the second halves, then the rest. */
-static size_t unpaired(size_t i, size_t rotated)
-{
-  size_t half = rotated / 2;
-  if (i >= rotated)
-    return i;
-  return i < half ? 2 * i : 2 * (i - half) + 1;
-}
-
 /* Adds the rows of some heads one by one, in the order of the graph. */
 static void add_paired(struct pieces *p, const struct lls_model_config *c,
                        const struct lls_tensor_view *rows,
@@ -111,7 +101,7 @@ static void add_paired(struct pieces *p, const struct lls_model_config *c,
 {
   for (size_t i = 0; i < rows->rows; i++) {
     size_t row = i / c->head_dim * c->head_dim;
-    row += unpaired(i % c->head_dim, c->rope.dims);
+    row += lls_unpaired_row(i % c->head_dim, c->rope.dims);
     p->rows[p->n] = lls_view_rows(rows, row, 1);
     if (p->bias) {
       float *number = &p->numbers[p->n_numbers++];

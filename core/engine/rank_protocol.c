@@ -36,10 +36,13 @@ struct numbers {
   uint32_t n_tokens, n_sent, context, flags, first_score, n_scores;
   uint32_t first_pooled, n_pooled, second_text;
   uint32_t n_entries[LLS_MAX_GROUPS], n_restored; /* restored: of group 0 */
+  /* the adapter's address: ranks with adapters are threads of one process */
+  uint32_t adapter[2];
 };
 
 #define WORDS(type) (sizeof(type) / sizeof(uint32_t))
 
+_Static_assert(sizeof(void *) <= 2 * sizeof(uint32_t), "an address is two words");
 _Static_assert(sizeof(struct lls_copy) % sizeof(uint32_t) == 0, "copies are words");
 _Static_assert(sizeof(struct header) % _Alignof(struct lls_copy) == 0, "and aligned");
 _Static_assert(sizeof(struct lls_block_entry) == 4 * sizeof(uint32_t), "entries too");
@@ -149,6 +152,7 @@ static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .second_text = s->second_text,
       .n_restored = l->n_restored,
   };
+  memcpy(numbers.adapter, &s->adapter, sizeof s->adapter);
   for (uint32_t i = 0; i < e->caps.n_groups; i++)
     numbers.n_entries[i] = lls_engine_list(e, s, i)->n_entries;
   if (s->n_scores > 0 && s->first_score + s->n_scores == s->n_tokens)
@@ -254,6 +258,7 @@ static void take_sequence(struct reader *r, struct lls_engine_sequence *s,
       .n_pooled = n->n_pooled,
       .second_text = n->second_text,
   };
+  memcpy(&s->adapter, n->adapter, sizeof s->adapter);
   r->scores += n->n_scores;
   *t = (struct lls_block_table){.n_groups = r->n_groups, .lists = l};
   *l = (struct lls_group_list){.n_restored = n->n_restored};

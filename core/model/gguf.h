@@ -75,6 +75,8 @@ const struct lls_gguf_tensor *lls_gguf_tensor(const struct lls_gguf *, const cha
 int lls_gguf_architecture_of(const struct lls_gguf_file *,
                              const struct lls_gguf_architecture **out,
                              struct lls_error *err);
+/* Returns the description of an architecture by its name in GGUF files, or NULL. */
+const struct lls_gguf_architecture *lls_gguf_architecture_named(const char *name);
 /* Finds the file's name of the tensor that Hugging Face's folders call `name`. Returns
  * false if there is none. *expert is the index of the matrix in a tensor of all
  * experts; -1: the name is of the whole tensor. */

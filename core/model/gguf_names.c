@@ -76,6 +76,20 @@ static const struct lls_gguf_architecture architectures[] = {
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 
+/* Returns the i-th description, of both lists. */
+static const struct lls_gguf_architecture *architecture_at(size_t i)
+{
+  return i < N_ARCHITECTURES ? &architectures[i] : &lls_gguf_families[i - N_ARCHITECTURES];
+}
+
+const struct lls_gguf_architecture *lls_gguf_architecture_named(const char *name)
+{
+  for (size_t i = 0; i < N_ARCHITECTURES + lls_n_gguf_families; i++)
+    if (strcmp(architecture_at(i)->name, name) == 0)
+      return architecture_at(i);
+  return NULL;
+}
+
 int lls_gguf_architecture_of(const struct lls_gguf_file *file,
                              const struct lls_gguf_architecture **out,
                              struct lls_error *err)
@@ -88,17 +102,14 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *file,
                     "%s: general.type is \"%s\"%s: name the file of the model itself",
                     file->path, name,
                     strcmp(name, "adapter") == 0
-                        ? ", a LoRA, which is not supported (merge it into its model)"
+                        ? ", a LoRA, which [lora] or /v1/load_lora_adapter loads beside its model"
                         : "");
   if (lls_gguf_text(file, "general.architecture", name, sizeof name) == NULL)
     return lls_fail(err, -EINVAL, "%s: general.architecture should name the model's kind",
                     file->path);
-  *out = NULL;
+  *out = lls_gguf_architecture_named(name);
   for (size_t i = 0; *out == NULL && i < N_ARCHITECTURES + lls_n_gguf_families; i++) {
-    const struct lls_gguf_architecture *a =
-        i < N_ARCHITECTURES ? &architectures[i] : &lls_gguf_families[i - N_ARCHITECTURES];
-    if (strcmp(a->name, name) == 0)
-      *out = a;
+    const struct lls_gguf_architecture *a = architecture_at(i);
     used += used < sizeof list ? (size_t)snprintf(list + used, sizeof list - used, "%s%s",
                                                   used == 0 ? "" : ", ", a->name)
                                : 0;

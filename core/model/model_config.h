@@ -234,6 +234,17 @@ static inline size_t lls_qkv_numbers(const struct lls_model_config *c)
   return l->rank > 0 ? down + c->heads * heads : (size_t)c->hidden * lls_qkv_columns(c);
 }
 
+/* Where neighbouring rows of a head are pairs, returns the row that comes to place i of
+ * the graph's order: those of the first halves of the pairs, those of the second halves,
+ * then the rest. */
+static inline size_t lls_unpaired_row(size_t i, size_t rotated)
+{
+  size_t half = rotated / 2;
+  if (i >= rotated)
+    return i;
+  return i < half ? 2 * i : 2 * (i - half) + 1;
+}
+
 /* Returns the most tokens in a text of an encoder. */
 static inline uint32_t lls_longest_text(const struct lls_model_config *c)
 {

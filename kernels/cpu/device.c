@@ -163,6 +163,7 @@ static const struct lls_device_ops ops = {
     .all_reduce = lls_cpu_all_reduce,
     .gather_columns = lls_cpu_gather_columns,
     .attention_both_ways = lls_cpu_attention_both_ways,
+    .adapt = lls_cpu_adapt,
 };
 
 /* Allocates the scratch of the operation that needs most; a thread also unpacks a row

@@ -53,6 +53,11 @@ void lls_cpu_grow_queries(struct lls_device *, const struct lls_attention_shape 
 void lls_cpu_gate_rows(struct lls_device *, const float *scores, void *x, uint32_t n_rows,
                        uint32_t columns);
 
+/* adapt.c */
+void lls_cpu_adapt(struct lls_device *, const struct lls_adapted_rows *,
+                   uint32_t n_groups, const void *x, uint32_t inputs, float *scratch,
+                   void *y, uint32_t outputs);
+
 /* restore.c */
 void lls_cpu_hidden_write(struct lls_device *, const struct lls_attention_shape *,
                           uint32_t layer, const void *h);

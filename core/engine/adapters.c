@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a step that have adapters (core/lora), grouped by adapter once for all layers.
+ * After each product of the base model's weights one operation adds the changes of all
+ * adapters; rows without one are in no group. A tensor parallel rank takes its share of
+ * each matrix as of the weights: of B where outputs are cut, of A where inputs are.
+ */
+#include "core/engine/adapters.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/forward.h"
+#include "core/lora/lora.h"
+
+/* ---- the step --------------------------------------------------------------------- */
+
+/* Returns the group of a sequence's rows; *n grows with a new adapter. */
+static uint32_t group_of(struct lls_engine_adapters *a, const struct lls_lora *lora)
+{
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->list[i] == lora)
+      return i;
+  a->list[a->n] = lora;
+  return a->n++;
+}
+
+/* Sorts rows by group: counts them, finds where each group begins, and fills it. `row`
+ * returns the step's row at a place. */
+static void sort_rows(const struct lls_engine *e, const uint32_t *at, uint32_t n,
+                      struct lls_adapted_rows *groups, uint32_t *rows)
+{
+  const struct lls_engine_adapters *a = &e->adapters;
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < a->n; i++)
+    groups[i].n_rows = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t group = a->of_sequence[e->row_sequence[at != NULL ? at[i] : i]];
+    if (group != LLS_NO_ADAPTER)
+      groups[group].n_rows++;
+  }
+  for (uint32_t i = 0; i < a->n; i++) {
+    groups[i].rows = rows + used;
+    used += groups[i].n_rows;
+    groups[i].n_rows = 0;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t group = a->of_sequence[e->row_sequence[at != NULL ? at[i] : i]];
+    if (group != LLS_NO_ADAPTER)
+      rows[groups[group].rows - rows + groups[group].n_rows++] = i;
+  }
+}
+
+void lls_engine_lay_out_adapters(struct lls_engine *e,
+                                 const struct lls_engine_batch *batch)
+{
+  struct lls_engine_adapters *a = &e->adapters;
+  a->n = 0;
+  for (uint32_t i = 0; a->list != NULL && i < batch->n_sequences; i++) {
+    const struct lls_lora *lora = batch->sequences[i].adapter;
+    a->of_sequence[i] = lora != NULL ? group_of(a, lora) : LLS_NO_ADAPTER;
+  }
+  if (a->n == 0)
+    return;
+  sort_rows(e, NULL, e->step.n_rows, a->groups, a->rows);
+  sort_rows(e, e->logit_rows, e->n_logit_rows, a->picked, a->picked_rows);
+}
+
+int lls_engine_check_adapter(const struct lls_engine *e,
+                             const struct lls_engine_sequence *s, struct lls_error *err)
+{
+  if (s->adapter == NULL)
+    return 0;
+  if (e->adapters.list == NULL)
+    return lls_fail(err, -ENOTSUP, "an adapter, which this engine was made without");
+  if (s->adapter->layers != e->model.layers)
+    return lls_fail(err, -EINVAL, "an adapter of a model with %u layers",
+                    s->adapter->layers);
+  return 0;
+}
+
+/* ---- the products ----------------------------------------------------------------- */
+
+/* A target within a product of the graph, for this rank. */
+struct place {
+  enum lls_lora_target target;
+  struct lls_range inputs, outputs;
+  uint32_t first_output;
+};
+
+/* Fills the targets of a product; returns their number. */
+static uint32_t places_of(const struct lls_engine *e, enum lls_adapted_product product,
+                          struct place out[LLS_MAX_LOW_RANK])
+{
+  const struct lls_model_config *c = &e->config;
+  const struct lls_shard *shard = &e->shard;
+  struct lls_range hidden = lls_range_all(c->hidden);
+  struct lls_range q = lls_range_times(shard->heads, c->head_dim);
+  struct lls_range kv = lls_range_times(shard->kv_heads, c->head_dim);
+  uint32_t n_q = (uint32_t)q.n, n_kv = (uint32_t)kv.n, ffn = (uint32_t)shard->ffn.n;
+  switch (product) {
+  case LLS_ADAPTED_QKV:
+    out[0] = (struct place){LLS_LORA_Q, hidden, q, 0};
+    out[1] = (struct place){LLS_LORA_K, hidden, kv, n_q};
+    out[2] = (struct place){LLS_LORA_V, hidden, kv, n_q + n_kv};
+    return 3;
+  case LLS_ADAPTED_UP:
+    out[0] = (struct place){LLS_LORA_UP, hidden, shard->ffn, c->gated ? ffn : 0};
+    out[1] = (struct place){LLS_LORA_GATE, hidden, shard->ffn, 0};
+    return c->gated ? 2 : 1;
+  case LLS_ADAPTED_OUTPUT:
+    out[0] = (struct place){LLS_LORA_OUTPUT, q, hidden, 0};
+    return 1;
+  default:
+    out[0] = (struct place){LLS_LORA_DOWN, shard->ffn, hidden, 0};
+    return 1;
+  }
+}
+
+static uint32_t fill_parts(const struct lls_lora *lora, uint32_t layer,
+                           const struct place *places, uint32_t n,
+                           struct lls_low_rank *out)
+{
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct place *p = &places[i];
+    const struct lls_lora_part *part = lls_lora_part(lora, layer, p->target);
+    if (part->rank == 0)
+      continue;
+    out[used++] = (struct lls_low_rank){.a = part->a + p->inputs.first,
+                                        .b = part->b + p->outputs.first,
+                                        .rank = part->rank,
+                                        .a_stride = (uint32_t)p->inputs.whole,
+                                        .b_stride = (uint32_t)p->outputs.whole,
+                                        .first_output = p->first_output,
+                                        .outputs = (uint32_t)p->outputs.n};
+  }
+  return used;
+}
+
+void lls_engine_adapt(const struct lls_forward *s, uint32_t layer,
+                      enum lls_adapted_product product, const void *x, void *y)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_engine_adapters *a = &e->adapters;
+  struct place places[LLS_MAX_LOW_RANK];
+  if (a->n == 0)
+    return;
+  uint32_t n_places = places_of(e, product, places), outputs = 0, parts = 0;
+  struct lls_adapted_rows *groups = s->picked ? a->picked : a->groups;
+  for (uint32_t i = 0; i < a->n; i++) {
+    groups[i].n_parts = fill_parts(a->list[i], layer, places, n_places, groups[i].parts);
+    parts += groups[i].n_parts;
+  }
+  for (uint32_t i = 0; i < n_places; i++)
+    outputs += (uint32_t)places[i].outputs.n;
+  if (parts > 0)
+    s->ops->adapt(s->device, groups, a->n, x, (uint32_t)places[0].inputs.n, a->scratch, y,
+                  outputs);
+}
+
+/* ---- life ------------------------------------------------------------------------- */
+
+int lls_engine_make_adapters(struct lls_engine *e)
+{
+  struct lls_engine_adapters *a = &e->adapters;
+  size_t sequences = e->options.max_sequences, rows = e->options.max_tokens;
+  size_t ranks = rows * LLS_MAX_LOW_RANK * LLS_LORA_MAX_RANK;
+  if (!e->options.adapters)
+    return 0;
+  a->list = calloc(sequences, sizeof *a->list);
+  a->of_sequence = calloc(sequences, sizeof *a->of_sequence);
+  a->groups = calloc(sequences, sizeof *a->groups);
+  a->picked = calloc(sequences, sizeof *a->picked);
+  a->rows = calloc(rows, sizeof *a->rows);
+  a->picked_rows = calloc(e->max_logit_rows, sizeof *a->picked_rows);
+  if (a->list == NULL || a->of_sequence == NULL || a->groups == NULL ||
+      a->picked == NULL || a->rows == NULL || a->picked_rows == NULL)
+    return -ENOMEM;
+  return e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE, ranks * sizeof *a->scratch,
+                               (void **)&a->scratch);
+}
+
+void lls_engine_free_adapters(struct lls_engine *e)
+{
+  struct lls_engine_adapters *a = &e->adapters;
+  if (a->scratch != NULL)
+    e->device->ops->release(e->device, LLS_MEMORY_DEVICE, a->scratch);
+  free(a->list);
+  free(a->of_sequence);
+  free(a->groups);
+  free(a->picked);
+  free(a->rows);
+  free(a->picked_rows);
+}

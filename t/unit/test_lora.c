@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LoRA adapters: prompts of the base model and of two adapters in the same steps give
+ * the logits of PEFT within 1e-4 and its greedy tokens, however steps are cut, swapped
+ * and divided among ranks; a GGUF adapter is the same adapter; what an adapter may not
+ * change is refused by name. tools/make_adapters.py made the adapters and references.
+ */
+#include "t/folder.h"
+#include "t/rules.h"
+
+static const char *adapter_path(const char *model, const char *name)
+{
+  char relative[128];
+  snprintf(relative, sizeof relative, "t/data/models/%s-lora/%s", model, name);
+  return source_path(relative);
+}
+
+struct paths {
+  char base[4096], first[4096], second[4096];
+  const char *list[REFERENCE_MAX_PROMPTS]; /* of the prompts: none, first, second */
+};
+
+static void find_paths(const char *model, const char *first, struct paths *p)
+{
+  char relative[128];
+  snprintf(relative, sizeof relative, "t/data/models/%s", model);
+  snprintf(p->base, sizeof p->base, "%s", source_path(relative));
+  snprintf(p->first, sizeof p->first, "%s", adapter_path(model, first));
+  snprintf(p->second, sizeof p->second, "%s", adapter_path(model, "second"));
+  memset(p->list, 0, sizeof p->list);
+  p->list[1] = p->first;
+  p->list[2] = p->second;
+}
+
+static void check_logits(const char *model, const char *first, uint32_t ranks,
+                         uint32_t threads)
+{
+  struct paths paths;
+  char reference[64];
+  find_paths(model, first, &paths);
+  snprintf(reference, sizeof reference, "%s-lora", model);
+  const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                        .cache_element = LLS_F32,
+                                        .ranks = ranks,
+                                        .threads = threads,
+                                        .path = paths.base,
+                                        .adapters = paths.list};
+  rule_check_all(reference, &options);
+}
+
+static void test_peft(void **state)
+{
+  check_logits(*state, "first", 1, 1);
+}
+
+static void test_gguf(void **state)
+{
+  check_logits(*state, "first.gguf", 1, 2);
+}
+
+static void test_ranks(void **state)
+{
+  check_logits(*state, "first", 2, 1);
+}
+
+static void read_config(const char *model, struct lls_model_config *c)
+{
+  struct paths paths;
+  find_paths(model, "first", &paths);
+  assert_int_equal(lls_model_config_read(paths.base, c, NULL), 0);
+}
+
+/* The digest names an adapter in the keys of cached blocks. */
+static void test_digests(void **state)
+{
+  static const char *const names[] = {"first", "first.gguf", "second"};
+  struct lls_model_config *c = malloc(sizeof *c);
+  struct lls_lora *l[3];
+  (void)state;
+  assert_non_null(c);
+  read_config("llama", c);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(lls_lora_load(adapter_path("llama", names[i]), c, &l[i], NULL), 0);
+  assert_memory_equal(l[0]->digest, l[1]->digest, sizeof l[0]->digest);
+  assert_memory_not_equal(l[0]->digest, l[2]->digest, sizeof l[0]->digest);
+  assert_int_equal(l[0]->bytes, l[1]->bytes);
+  for (int i = 0; i < 3; i++)
+    lls_lora_unref(l[i]);
+  free(c);
+}
+
+/* ---- refusals --------------------------------------------------------------------- */
+
+static void assert_refused(const char *given, const char *model, const char *sentence)
+{
+  struct lls_model_config *c = malloc(sizeof *c);
+  char path[4096]; /* source_path has one buffer */
+  struct lls_lora *lora = NULL;
+  struct lls_error err = {0};
+  assert_non_null(c);
+  snprintf(path, sizeof path, "%s", given);
+  read_config(model, c);
+  int rc = lls_lora_load(path, c, &lora, &err);
+  if (rc >= 0 || strstr(err.text, sentence) == NULL)
+    fail_msg("%s: %d, \"%s\", not \"%s\"", path, rc, err.text, sentence);
+  free(c);
+}
+
+/* Writes an adapter of a tensor pair, with more settings. */
+static void assert_folder_refused(const char *settings, const char *module,
+                                  const char *sentence)
+{
+  struct folder folder;
+  char text[1024];
+  folder_make(&folder);
+  snprintf(text, sizeof text, "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4%s}",
+           settings);
+  folder_write_text(&folder, "adapter_config.json", text);
+  snprintf(text, sizeof text,
+           "{\"base_model.model.%s.lora_A.weight\": {\"dtype\": \"F32\", \"shape\": [2, "
+           "64], \"data_offsets\": [0, 512]}, \"base_model.model.%s.lora_B.weight\": "
+           "{\"dtype\": \"F32\", \"shape\": [64, 2], \"data_offsets\": [512, 1024]}}",
+           module, module);
+  folder_write_tensors(&folder, "adapter_model.safetensors", text, 1024);
+  assert_refused(folder.path, "llama", sentence);
+  folder_remove(&folder);
+}
+
+static void test_refused_settings(void **state)
+{
+  static const char q[] = "model.layers.0.self_attn.q_proj";
+  (void)state;
+  assert_folder_refused(", \"use_dora\": true", q, "\"use_dora\" is not supported");
+  assert_folder_refused(", \"bias\": \"lora_only\"", q, "\"bias\" is \"lora_only\"");
+  assert_folder_refused(", \"modules_to_save\": [\"lm_head\"]", q,
+                        "\"modules_to_save\" is not supported");
+  assert_folder_refused(", \"target_parameters\": [\"x\"]", q, "\"target_parameters\"");
+  assert_folder_refused(", \"init_lora_weights\": \"pissa\"", q,
+                        "\"init_lora_weights\" is \"pissa\"");
+  assert_folder_refused(", \"new_key\": 1", q, "\"new_key\" is not supported");
+}
+
+static void test_refused_modules(void **state)
+{
+  static const char *const modules[] = {
+      "lm_head",
+      "model.embed_tokens",
+      "model.layers.0.self_attn.q_norm",
+      "model.layers.2.self_attn.q_proj",
+      "vision_tower.layers.0.self_attn.q_proj",
+      "model.layers.0.mlp.experts.1.up_proj",
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
+    char sentence[128];
+    snprintf(sentence, sizeof sentence, "%s is not supported", modules[i]);
+    assert_folder_refused("", modules[i], sentence);
+  }
+  assert_folder_refused("", "model.layers.0.self_attn.k_proj",
+                        "is the adapter of another model?");
+}
+
+static void test_refused_files(void **state)
+{
+  struct folder folder;
+  (void)state;
+  folder_make(&folder);
+  assert_refused(folder.path, "llama", "neither a folder with adapter_config.json");
+  folder_write_text(&folder, "adapter_config.json", "{\"peft_type\": \"IA3\"}");
+  assert_refused(folder.path, "llama", "\"peft_type\" is \"IA3\"");
+  folder_write_text(&folder, "adapter_config.json", "{\"peft_type\": \"LORA\"}");
+  assert_refused(folder.path, "llama", "adapter_model.safetensors is not there");
+  folder_remove(&folder);
+  assert_refused(adapter_path("llama", "first.gguf"), "neox",
+                 "for models of architecture \"llama\"");
+  assert_refused(adapter_path("llama", "first"), "neox", "is not supported");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      {"llama", test_peft, NULL, NULL, "llama"},
+      {"llama, gguf", test_gguf, NULL, NULL, "llama"},
+      {"llama on 2 ranks", test_ranks, NULL, NULL, "llama"},
+      {"neox", test_peft, NULL, NULL, "neox"},
+      {"neox on 2 ranks", test_ranks, NULL, NULL, "neox"},
+      {"phi3", test_peft, NULL, NULL, "phi3"},
+      {"glm-4", test_peft, NULL, NULL, "glm-4"},
+      cmocka_unit_test(test_digests),
+      cmocka_unit_test(test_refused_settings),
+      cmocka_unit_test(test_refused_modules),
+      cmocka_unit_test(test_refused_files),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes tiny random LoRA adapters of models under t/data/models and their logits by PEFT.
+
+    make_adapters.py --out t/data/models [NAME...]
+
+A folder NAME-lora holds two adapters as PEFT saves them, `first` and `second`, which differ in rank, scale and modules,
+and the logits and greedy continuations of three prompts, in the format of make_reference_models.py. Key "adapters" of
+reference.json says which adapter each prompt has: none (the base model alone), first, second.
+
+llama-lora also has first.gguf: the first adapter with the names, and the order of the rows of q and k, that
+llama.cpp's convert_lora_to_gguf.py writes.
+"""
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+import gguf
+import make_reference_models as models
+import torch
+import transformers
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file
+
+models.CANDIDATES = 128
+
+FIRST = {"r": 8, "lora_alpha": 16}
+SECOND = {"r": 4, "lora_alpha": 8, "use_rslora": True}
+# For each model: the modules of both adapters, and more settings of the second.
+ADAPTERS = {
+    "llama": (31, ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+              r".*layers\.[01]\.(self_attn\.[qkv]_proj|mlp\.(up|down)_proj)", {
+                  "rank_pattern": {"q_proj": 6, "layers.1.mlp.up_proj": 3},
+                  "alpha_pattern": {r"layers\.\d\.mlp\.down_proj": 5}
+              }),
+    "neox": (32, ["query_key_value", "dense"], ["query_key_value", "dense_h_to_4h", "dense_4h_to_h"], {}),
+    "phi3": (33, ["qkv_proj", "o_proj"], ["gate_up_proj", "down_proj"], {}),
+    "glm-4": (34, ["q_proj", "k_proj"], ["q_proj", "o_proj", "gate_up_proj"], {}),
+}
+
+
+def randomise(model, seed):
+    """Matrices of a trained adapter's size, but of all modules alike."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, p in model.named_parameters():
+        if ".lora_A." in name or ".lora_B." in name:
+            p.data = torch.randn(p.shape, generator=generator) * (0.3 if ".lora_A." in name else 0.05)
+
+
+def save_adapter(base, folder, seed, settings):
+    model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **settings))
+    randomise(model, seed)
+    model.save_pretrained(folder)
+    config = json.loads((folder / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = None
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+    (folder / "README.md").unlink(missing_ok=True)
+    return model.unload()
+
+
+def pairs(weight, heads):
+    """Rows of each head as convert_lora_to_gguf.py stores them: halves become neighbours."""
+    rows, rank = weight.shape
+    return weight.reshape(heads, 2, rows // heads // 2, rank).swapaxes(1, 2).reshape(rows, rank)
+
+
+def write_gguf(folder, config, path):
+    """Without rslora and patterns, which the format lacks: its scale is alpha over the rank of each pair."""
+    names = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+             "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+             "mlp.down_proj": "ffn_down"}
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    settings = json.loads((folder / "adapter_config.json").read_text())
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", float(settings["lora_alpha"]))
+    for name, tensor in sorted(load_file(folder / "adapter_model.safetensors").items()):
+        module, part = name.removeprefix("base_model.model.model.layers.").removesuffix(".weight").rsplit(".", 1)
+        layer, module = module.split(".", 1)
+        own = names[module]
+        if part == "lora_B" and own in heads:
+            tensor = pairs(tensor, heads[own])
+        writer.add_tensor(f"blk.{layer}.{own}.weight.{part.lower()}", tensor.contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def choose(model, which):
+    """The model with one adapter, or without any, as make_reference_models.greedy calls it."""
+
+    def call(*args, **kwargs):
+        if which is None:
+            with model.disable_adapter():
+                return model(*args, **kwargs)
+        model.set_adapter(which)
+        return model(*args, **kwargs)
+
+    return call
+
+
+def reference(model, vocab, seed):
+    prompts, logits, offset = [], [], 0
+    adapters = [None, "first", "second"]
+    lengths = models.PROMPT_LENGTHS
+    for i, which in enumerate(adapters):
+        models.PROMPT_LENGTHS = [lengths[i]]
+        some, rows = models.reference(choose(model, which), vocab, seed + i)
+        some[0]["logits_offset"] = offset
+        offset += rows.numel()
+        prompts += some
+        logits.append(rows)
+    models.PROMPT_LENGTHS = lengths
+    return prompts, torch.cat(logits), adapters
+
+
+def make(name, out):
+    seed, first, second, more = ADAPTERS[name]
+    folder = out / f"{name}-lora"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    base = transformers.AutoModelForCausalLM.from_pretrained(out / name, dtype=torch.float32,
+                                                             attn_implementation="eager")
+    base = save_adapter(base, folder / "first", seed, FIRST | {"target_modules": first})
+    base = save_adapter(base, folder / "second", seed + 100, SECOND | {"target_modules": second} | more)
+    if name == "llama":
+        write_gguf(folder / "first", base.config, folder / "first.gguf")
+    model = PeftModel.from_pretrained(base, folder / "first", adapter_name="first")
+    model.load_adapter(folder / "second", adapter_name="second")
+    model.eval()
+    prompts, logits, adapters = reference(model, base.config.vocab_size, seed)
+    logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
+    models.write_json(
+        folder / "reference.json", {
+            "made_by": "tools/make_adapters.py", "transformers": transformers.__version__, "seed": seed,
+            "vocab_size": base.config.vocab_size, "adapters": adapters, "prompts": prompts
+        })
+    print(f"{name}: min_gap {min(p['min_gap'] for p in prompts):.4f}, distinct greedy ids "
+          f"{[len(set(p['greedy'])) for p in prompts]}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in args.names or ADAPTERS:
+        make(name, args.out)
+
+
+if __name__ == "__main__":
+    main()
