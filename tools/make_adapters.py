@@ -35,6 +35,7 @@ ADAPTERS = {
               }),
     "neox": (32, ["query_key_value", "dense"], ["query_key_value", "dense_h_to_4h", "dense_4h_to_h"], {}),
     "phi3": (33, ["qkv_proj", "o_proj"], ["gate_up_proj", "down_proj"], {}),
+    "stories260K": (35, ["q_proj", "v_proj", "down_proj"], ["k_proj", "o_proj", "gate_proj"], {}),
     "glm-4": (34, ["q_proj", "k_proj"], ["q_proj", "o_proj", "gate_up_proj"], {}),
 }
 

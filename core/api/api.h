@@ -40,6 +40,7 @@
 struct lls_api;
 struct lls_chat_template;
 struct lls_loop;
+struct lls_lora_set; /* core/lora/lora_set.h */
 struct lls_tokenizer;
 
 /* An encoder: a model that returns vectors or scores instead of text. */
@@ -73,6 +74,8 @@ struct lls_api_config {
   struct lls_pooling_config pooling; /* NONE: requests for vectors are refused */
   uint32_t vector_columns;           /* elements of a vector */
   struct lls_api_encoder encoder;
+  struct lls_lora_set *adapters; /* NULL: none, and none can be added */
+  bool changes_adapters;         /* requests may add and remove adapters */
   struct lls_api_limits limits;
   int64_t isolate; /* enum lls_isolate */
   struct lls_admin admin;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
+#include "core/lora/lora_set.h"
 
 #define BOTH         (LLS_COMPLETIONS | LLS_CHAT)
 #define MESSAGES     (LLS_CHAT | LLS_TOKENIZE_CHAT)
@@ -345,6 +346,8 @@ fail:
 
 void lls_api_params_free(struct lls_api_params *params)
 {
+  lls_adapter_unref(params->adapter);
+  params->adapter = NULL;
   lls_stop_set_free(&params->stop);
   for (size_t i = 0; i < params->n_stop_regex; i++)
     lls_regex_finder_destroy(params->stop_regex[i]);

@@ -127,7 +127,8 @@ struct lls_api_params {
   char cache_salt[257];
   size_t cache_salt_bytes;
   struct lls_api_tools tools;
-  bool all_content; /* the grammar leaves no place for reasoning or calls */
+  struct lls_adapter *adapter; /* that `model` names, a reference; or NULL */
+  bool all_content;            /* the grammar leaves no place for reasoning or calls */
 };
 
 struct lls_tokenizer;
@@ -137,6 +138,7 @@ struct lls_grammar;
 struct lls_params_context {
   enum lls_endpoint endpoint;
   const char *model_name;
+  struct lls_lora_set *adapters; /* that 'model' may name; NULL: none */
   const struct lls_tokenizer *tokenizer;
   uint32_t vocab;
   const struct lls_sampling *defaults;

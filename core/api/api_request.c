@@ -172,6 +172,7 @@ int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
   const struct lls_params_context context = {
       .endpoint = endpoint,
       .model_name = config->model_name,
+      .adapters = config->adapters,
       .tokenizer = config->tokenizer,
       .pooling = &config->pooling,
       .vector_columns = config->vector_columns,

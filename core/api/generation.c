@@ -109,6 +109,7 @@ static void free_generation(struct lls_generation *generation)
   free_choices(generation->choices, generation->n_choices);
   if (generation->state != NULL)
     generation->dialect->free_state(generation->state);
+  lls_lora_unref(generation->lora);
   lls_api_params_free(&generation->params);
   lls_prompts_free(&generation->prompts);
   lls_grammar_unref(generation->grammar);

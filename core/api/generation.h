@@ -18,6 +18,7 @@
 
 #include "core/api/dialect.h"
 #include "core/api/offline.h"
+#include "core/lora/lora_set.h"
 #include "text/tools/tool_parser.h"
 
 /* Takes the events of a generation instead of an exchange. */
@@ -74,6 +75,7 @@ struct lls_generation {
   const struct lls_dialect *dialect;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
+  struct lls_lora *lora;       /* content of params.adapter, or NULL; a reference */
   struct lls_grammar *grammar; /* constrains the answers, or NULL; a reference */
   char id[64];                 /* a prefix such as "cmpl-" and hex digits */
   char label[128];             /* the request id of headers and logs */
@@ -89,6 +91,13 @@ struct lls_generation {
   bool incomplete; /* out of memory: a part of the answer is lost */
   bool large;      /* came in a large body: freeing it takes long */
 };
+
+/* Returns the name of the model that answers: the adapter's, if there is one. */
+static inline const char *lls_generation_model(const struct lls_generation *generation)
+{
+  const struct lls_adapter *adapter = generation->params.adapter;
+  return adapter != NULL ? adapter->name : generation->api->model_name;
+}
 
 /* Tokens of a request, for its answer. */
 struct lls_usage {

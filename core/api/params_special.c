@@ -7,6 +7,7 @@
 
 #include "core/api/params_internal.h"
 #include "core/base/sha256.h"
+#include "core/lora/lora_set.h"
 
 #define HASH_DIGITS 12 /* hash digits that end a shortened tenant name */
 
@@ -23,8 +24,11 @@ int lls_param_model(const json_t *value, const char *name,
                     const struct lls_params_context *context, struct lls_api_params *out,
                     struct lls_api_error *error)
 {
-  (void)out;
   char shown[96];
+  if (json_is_string(value) && context->adapters != NULL)
+    out->adapter = lls_lora_set_find(context->adapters, json_string_value(value));
+  if (out->adapter != NULL)
+    return 0;
   if (json_is_string(value) &&
       (context->limits->any_model == LLS_ANY_MODEL_TRUE ||
        strcmp(json_string_value(value), context->model_name) == 0))

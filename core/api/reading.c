@@ -3,10 +3,12 @@
  * The work (work.h) of all endpoints that generate: reads a request's body as its dialect
  * says, and makes the generation.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/api/access.h"
+#include "core/api/adapter_use.h"
 #include "core/api/chat_answer.h"
 #include "core/api/generation.h"
 #include "core/api/prefix_hash.h"
@@ -28,6 +30,7 @@ struct reading {
   void *state; /* state of the dialect, until the generation owns it; or NULL */
   /* hash of the prompt's beginning; "": not computed */
   char prefix_hash[LLS_PREFIX_HEX];
+  struct lls_adapter *adapter;       /* that the path names, a reference; or NULL */
   struct lls_generation *generation; /* the result, or NULL and error is set */
   struct lls_api_error error;
 };
@@ -232,7 +235,7 @@ static void start_offline(struct reading *reading)
   }
   reading->generation = NULL;
   generation->offline = offline;
-  lls_generation_start(api, generation, NULL);
+  lls_adapters_start(api, generation, NULL);
 }
 
 static void go_on(struct lls_api *api, void *context, struct lls_http_exchange *exchange,
@@ -298,11 +301,12 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
     return;
   }
   reading->generation = NULL;
+  if (generation->params.adapter == NULL) {
+    generation->params.adapter = reading->adapter;
+    reading->adapter = NULL;
+  }
   lls_http_add_header(exchange, LLS_PREFIX_HEADER, reading->prefix_hash);
-  const struct lls_dialect_memory *memory = generation->dialect->memory;
-  if (lls_generation_start(api, generation, exchange) && memory != NULL &&
-      memory->detaches(generation))
-    memory->detach(generation);
+  lls_adapters_start(api, generation, exchange);
 }
 
 static void destroy(struct lls_work *work)
@@ -314,6 +318,7 @@ static void destroy(struct lls_work *work)
   json_decref(reading->past.found);
   json_decref(reading->body);
   lls_unknown_free(&reading->unknown);
+  lls_adapter_unref(reading->adapter);
   free(reading);
 }
 
@@ -338,14 +343,21 @@ static struct reading *make_reading(struct lls_api *api,
   return reading;
 }
 
-/* Checks the model in a path with a '*', which names one as Azure's paths do. */
+/* Checks the model in a path with a '*', which names one as Azure's paths do. *adapter is
+ * the adapter that it names, a reference, or NULL. */
 static int check_path(const struct lls_api *api, const struct lls_http_exchange *exchange,
-                      struct lls_api_error *error)
+                      struct lls_adapter **adapter, struct lls_api_error *error)
 {
   const char *tail = exchange->request.tail;
   size_t length = strlen(api->model_name);
-  if (tail == NULL || tail[0] == '\0' ||
-      api->config.limits.any_model == LLS_ANY_MODEL_TRUE ||
+  char name[256];
+  *adapter = NULL;
+  if (tail == NULL || tail[0] == '\0')
+    return 0;
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(tail, "/"), tail);
+  if (api->config.adapters != NULL)
+    *adapter = lls_lora_set_find(api->config.adapters, name);
+  if (*adapter != NULL || api->config.limits.any_model == LLS_ANY_MODEL_TRUE ||
       (strncmp(tail, api->model_name, length) == 0 && tail[length] == '/'))
     return 0;
   return lls_api_fail(error, 404, "model_not_found", "model",
@@ -360,13 +372,16 @@ void lls_handle_dialect(void *context, struct lls_http_exchange *exchange)
   struct lls_api_error error;
   LLS_API_ON_MAIN(api);
   const struct lls_text *body = &exchange->request.body;
-  struct reading *reading = check_path(api, exchange, &error) == 0
+  struct lls_adapter *adapter;
+  struct reading *reading = check_path(api, exchange, &adapter, &error) == 0
                                 ? make_reading(api, lls_dialect_of(exchange), &error)
                                 : NULL;
   if (reading == NULL) {
+    lls_adapter_unref(adapter);
     refuse(api, exchange, &error);
     return;
   }
+  reading->adapter = adapter;
   reading->large = body->length >= LLS_WORK_LARGE;
   lls_work_begin(api, exchange, &reading->work,
                  reading->large || lls_structured_is_likely(body));

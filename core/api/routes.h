@@ -33,6 +33,8 @@ struct lls_dialect;
   LLS_ROUTE_V1(ROUTE, "GET", "/models", lls_handle_models)                               \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/", lls_handle_models)                              \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/*", lls_handle_model)                              \
+  ROUTE("POST", "/v1/load_lora_adapter", lls_handle_load_adapter)                        \
+  ROUTE("POST", "/v1/unload_lora_adapter", lls_handle_unload_adapter)                    \
   LLS_DIALECT_V1(DIALECT, "/responses", lls_responses)                                   \
   LLS_DIALECT_V1(DIALECT, "/responses/input_tokens", lls_response_counts)                \
   LLS_DIALECT_V1(DIALECT, "/responses/compact", lls_response_compact)                    \

@@ -150,6 +150,9 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .tenant_name = params->tenant,
       .salt = salt.text,
       .salt_bytes = salt.bytes,
+      .lora = generation->lora,
+      .adapter = params->adapter != NULL ? params->adapter->number : 0,
+      .adapter_name = params->adapter != NULL ? params->adapter->name : NULL,
       .slo = params->slo,
       .owner = choice,
   };

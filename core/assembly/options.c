@@ -78,6 +78,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .groups = lls_cache_groups(&c->policies.cache.module->cache),
       .pool = c->cache.pool,
       .kv_only = c->policies.cache.module->cache.forms == NULL,
+      .adapters = lls_lora_is_on(&c->lora),
   };
 }
 

@@ -190,10 +190,12 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   sampling.allowed = NULL;
   live->sampling = sampling;
   const char *tenant_name = live->view.tenant_name;
+  const char *adapter_name = live->view.adapter_name;
   live->view = n->view;
   live->view.tokens = live->tokens;
   live->view.label = live->label;
   live->view.tenant_name = tenant_name;
+  live->view.adapter_name = adapter_name; /* "": see server_make_adapters */
   live->view.keys = live->keys.all;
   live->view.user = live->user;
   live->life = n->life;

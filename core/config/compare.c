@@ -78,6 +78,17 @@ static int check_tls(const struct lls_config *running, const struct lls_config *
                          "turning TLS %s needs a restart", has ? "off" : "on");
 }
 
+/* Steps have room for adapters only if the server started with some. */
+static int check_lora(const struct lls_config *running, const struct lls_config *wanted,
+                      struct lls_error *err)
+{
+  if (lls_lora_is_on(&running->lora) || !lls_lora_is_on(&wanted->lora))
+    return 0;
+  return lls_config_fail(wanted, err, -EPERM, "lora", wanted->lora.adapters[0].name,
+                         "the server has started without [lora]: the first adapter needs "
+                         "a restart");
+}
+
 int lls_config_check_reload(const struct lls_config *running,
                             const struct lls_config *wanted, struct lls_error *err)
 {
@@ -87,7 +98,8 @@ int lls_config_check_reload(const struct lls_config *running,
       if (rc < 0)
         return rc;
     }
-  return check_tls(running, wanted, err);
+  int rc = check_tls(running, wanted, err);
+  return rc == 0 ? check_lora(running, wanted, err) : rc;
 }
 
 /* ---- the policies ----------------------------------------------------------------- */

@@ -48,7 +48,7 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
   lls_loading_error(
       l, entry->line,
       "unknown section [%s]: expected [server], [tls], [model], [engine], [cache], "
-      "[plugins], [tenants], a tenant's, like [tenant.NAME], or a plugin's, like "
+      "[plugins], [lora], [tenants], a tenant's, like [tenant.NAME], or a plugin's, like "
       "[scheduler.NAME]%s",
       entry->section, lls_nearest_clause(&nearest, "[]", clause));
 }
@@ -95,6 +95,7 @@ static int bind_sections(struct lls_loading *l)
     lls_loading_bind(l, s->name, &s->table, values);
   }
   lls_loading_tenants(l, &find_section("tenants")->table);
+  lls_loading_lora(l, &find_section("lora")->table);
   return 0;
 }
 
@@ -278,6 +279,7 @@ void lls_config_free(struct lls_config *config)
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     lls_params_release(&s->table, section_values(config, s));
   free(config->overrides);
+  lls_lora_section_free(&config->lora);
   lls_ini_free(&config->ini);
   lls_changes_free(&config->changes);
 }

@@ -120,6 +120,25 @@ struct lls_cache_config {      /* [cache] */
   int64_t isolate;          /* enum lls_isolate */
 };
 
+struct lls_named_adapter {
+  const char *name; /* the key's */
+  char *path;
+};
+
+struct lls_lora_section {             /* [lora] */
+  int64_t max_loaded;                 /* adapters in memory */
+  int64_t memory;                     /* bytes of them; 0 = no bound */
+  bool runtime;                       /* requests may load and unload adapters */
+  struct lls_named_adapter *adapters; /* (n) in the file's order */
+  size_t n;
+};
+
+/* True if requests may use adapters. */
+static inline bool lls_lora_is_on(const struct lls_lora_section *lora)
+{
+  return lora->n > 0 || lora->runtime;
+}
+
 struct lls_plugins_config {                  /* [plugins] */
   struct lls_loop_limits loop;               /* first: see sections.c */
   const char *scheduler, *cache, *predictor; /* name or path */
@@ -140,7 +159,8 @@ struct lls_config {
   struct lls_engine_config engine;
   struct lls_cache_config cache;
   struct lls_plugins_config plugins;
-  struct lls_tenant_limits tenants;      /* [tenants] */
+  struct lls_tenant_limits tenants; /* [tenants] */
+  struct lls_lora_section lora;
   struct lls_tenant_override *overrides; /* [tenant.NAME]; server.api borrows them */
   struct {
     LLS_EACH_KIND_OF(struct lls_policy);

@@ -217,7 +217,7 @@ static void no_config(struct lls_loading *l, unsigned line, const char *config, 
              n);
   else if (code == ENOENT && adapter != NULL && access(adapter, R_OK) == 0)
     snprintf(hint, sizeof hint,
-             ": it holds a LoRA, which is not supported (merge it into its model)");
+             ": it holds a LoRA adapter; name its model here, and the adapter in [lora]");
   lls_loading_error(l, line, "[model] path: cannot read '%s': %s%s", config,
                     strerror(code), hint);
   free(adapter);
@@ -322,8 +322,9 @@ static void choose_batch_requests(struct lls_config *c)
 static void choose_any_model(struct lls_config *c)
 {
   if (c->server.api.any_model == LLS_ANY_MODEL_AUTO)
-    c->server.api.any_model =
-        c->server.api_keys[0] == '\0' ? LLS_ANY_MODEL_TRUE : LLS_ANY_MODEL_FALSE;
+    c->server.api.any_model = c->server.api_keys[0] == '\0' && !lls_lora_is_on(&c->lora)
+                                  ? LLS_ANY_MODEL_TRUE
+                                  : LLS_ANY_MODEL_FALSE;
 }
 
 static void check_kept_prompts(struct lls_loading *l)
@@ -392,6 +393,7 @@ void lls_loading_check(struct lls_loading *l)
   check_instances(l);
   check_kept_prompts(l);
   default_model_name(l);
+  lls_loading_check_lora(l);
   limit_choices(l->config);
   choose_any_model(l->config);
   choose_batch_requests(l->config);

@@ -193,6 +193,12 @@ static void check_required(struct lls_loading *l, const char *section,
   }
 }
 
+/* True if keys of the section that its table lacks are names (lora_section.c). */
+static bool has_names(const char *section)
+{
+  return strcmp(section, "lora") == 0;
+}
+
 void lls_loading_bind(struct lls_loading *l, const char *section,
                       const struct lls_param_table *table, void *values)
 {
@@ -203,6 +209,8 @@ void lls_loading_bind(struct lls_loading *l, const char *section,
       continue;
     const struct lls_param *p = lls_param_find(table, entry->key);
     struct lls_error err = {0};
+    if (p == NULL && has_names(section))
+      continue;
     if (p == NULL)
       unknown_key(l, entry, table);
     else if (entry->line == LLS_INI_CHANGED && p->type == LLS_TYPE_PATH)

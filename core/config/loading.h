@@ -51,6 +51,12 @@ uint32_t lls_section_kind(const char *section, const char **name);
 void lls_loading_tenants(struct lls_loading *, const struct lls_param_table *);
 bool lls_section_is_tenant(const char *section);
 
+/* lora_section.c: reads the adapters of [lora], whose table must be bound first; and
+ * checks them, when the model's name is known. */
+void lls_loading_lora(struct lls_loading *, const struct lls_param_table *table);
+void lls_loading_check_lora(struct lls_loading *);
+void lls_lora_section_free(struct lls_lora_section *);
+
 /* hub_model.c: if [model] path is no path but the name of a model at a hub, sets it to
  * where the hub's cache has the model, and [server] served_model_name to the name.
  * Returns false, with the reason, if the cache does not have all of it; true in all

@@ -82,10 +82,12 @@ static const struct lls_param server_params[] = {
         "http://localhost:* (every port), separated by spaces, * for any (CORS); empty: "
         "none, so that no web page can use the API through a visitor's browser",
         .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_CHOICE(api, any_model, "auto", "auto|false|true",
-                     "accept requests that name a different model, as llama.cpp does, "
-                     "instead of refusing them with 404; auto is true without api_keys",
-                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(
+        api, any_model, "auto", "auto|false|true",
+        "accept requests that name a different model, as llama.cpp does, "
+        "instead of refusing them with 404; auto is true without api_keys and "
+        "[lora]",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, strict_params, "false",
                    "refuse requests with parameters that are unknown here, instead of "
                    "ignoring these",
@@ -414,6 +416,19 @@ static const struct lls_param plugins_params[] = {
                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
+typedef struct lls_lora_section lora;
+static const struct lls_param lora_params[] = {
+    LLS_PARAM_INT(lora, max_loaded, "16", 1, 100000, "adapters",
+                  "most adapters in memory; another one is loaded when a request needs "
+                  "it, in place of the one that was not used for longest"),
+    LLS_PARAM_BYTES(lora, memory, "0", 0, 1ll << 50,
+                    "most memory of the adapters, 0 is no limit"),
+    LLS_PARAM_BOOL(
+        lora, runtime, "false",
+        "/v1/load_lora_adapter and /v1/unload_lora_adapter let clients with an "
+        "admin key add and remove adapters"),
+};
+
 typedef struct lls_tenant_limits tenants;
 static const struct lls_param tenants_params[] = {
     LLS_PARAM_INT(tenants, requests_per_minute, "0", 0, 1000000000, "requests",
@@ -454,6 +469,11 @@ const struct lls_section lls_sections[] = {
      "the policies; each has its own section [scheduler.NAME], [cache.NAME] or "
      "[predictor.NAME]",
      TABLE(plugins_params, plugins), offsetof(struct lls_config, plugins)},
+    {"lora",
+     "LoRA adapters of the model: each further key is the name that requests give as "
+     "their model, and its value the path of a folder as PEFT saves it, or of a .gguf "
+     "file; a reload adds and removes adapters",
+     TABLE(lora_params, lora), offsetof(struct lls_config, lora)},
     {"tenants",
      "limits of each tenant, which an API key names; a section [tenant.NAME] has the "
      "same keys, for values that differ for one tenant",

@@ -4,7 +4,7 @@
 #define LLS_ENGINE_ENGINE_INTERNAL_H
 
 #include "core/base/check.h"
-#include "core/engine/adapters.h"
+#include "core/engine/adapted_rows.h"
 #include "core/engine/engine.h"
 #include "core/engine/table_cache.h"
 #include "core/engine/shard.h"

@@ -89,8 +89,9 @@ static int choose_folder(const struct list *l, struct lls_hub_choice *choice,
 {
   struct lls_hub_file *index = find(l, INDEX), *weights = find(l, WEIGHTS);
   if (find(l, "config.json") == NULL && find(l, "adapter_config.json") != NULL)
-    return lls_fail(err, -ENOENT,
-                    "it is a LoRA, which is not supported (merge it into its model)");
+    return lls_fail(
+        err, -ENOENT,
+        "it is a LoRA adapter; fetch its model, and name the adapter's folder in [lora]");
   if (find(l, "config.json") == NULL)
     return lls_fail(err, -ENOENT, "it has neither a config.json nor a .gguf file");
   if (index == NULL && weights == NULL)

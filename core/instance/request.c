@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/instance/lists.h"
+#include "core/lora/lora.h"
 
 /* Allocates aligned pieces of one allocation; base NULL: only measures. */
 struct carver {
@@ -33,7 +34,7 @@ struct pieces {
   struct lls_key *keys;
   struct lls_grammar_state *grammar_state;
   uint32_t *mask, *allowed;
-  char *label, *tenant_name, *text;
+  char *label, *tenant_name, *adapter_name, *text;
 };
 
 /* Carves DRY's arrays, and the biases with its own after the client's. */
@@ -83,6 +84,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.mask = carve(c, n_mask * sizeof *p.mask);
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
   p.tenant_name = carve(c, s->tenant_name != NULL ? strlen(s->tenant_name) + 1 : 1);
+  p.adapter_name = carve(c, s->adapter_name != NULL ? strlen(s->adapter_name) + 1 : 1);
   p.text = carve(c, s->text != NULL ? s->text_bytes + 1 : 0);
   return p;
 }
@@ -94,7 +96,7 @@ static void copy(void *to, const void *from, size_t bytes)
 }
 
 static void fill_view(struct lls_live *live, const struct lls_submission *s,
-                      const char *tenant_name, int64_t now_ns)
+                      const struct pieces *p, int64_t now_ns)
 {
   struct lls_request *v = &live->view;
   v->request_class = s->request_class;
@@ -109,8 +111,22 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->tokens = live->tokens;
   v->keys = live->keys.all;
   v->label = live->label;
-  v->tenant_name = tenant_name;
+  v->tenant_name = p->tenant_name;
+  v->adapter = s->adapter;
+  v->adapter_name = p->adapter_name;
   v->user = live->user;
+}
+
+/* Returns the root of keys of an adapter's blocks: the same tokens give other keys and
+ * values with it. */
+static struct lls_key adapted_root(const struct lls_live_context *context,
+                                   const struct lls_key *root,
+                                   const struct lls_lora *lora)
+{
+  char both[sizeof *root + sizeof lora->digest];
+  memcpy(both, root, sizeof *root);
+  memcpy(both + sizeof *root, lora->digest, sizeof lora->digest);
+  return lls_siphash(&context->secret, both, sizeof both);
 }
 
 static void begin_keys(struct lls_live *live, const struct lls_submission *s,
@@ -122,6 +138,8 @@ static void begin_keys(struct lls_live *live, const struct lls_submission *s,
                                 : s->salted,
       .all = context->key_tokens > 0 ? p->keys : NULL,
       .block_tokens = context->key_tokens};
+  if (s->lora != NULL)
+    live->keys.root = adapted_root(context, &live->keys.root, s->lora);
 }
 
 static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
@@ -198,6 +216,8 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
     strcpy(p.label, s->label);
   if (s->tenant_name != NULL)
     strcpy(p.tenant_name, s->tenant_name);
+  if (s->adapter_name != NULL)
+    strcpy(p.adapter_name, s->adapter_name);
   if (s->text != NULL)
     copy(p.text, s->text, s->text_bytes);
 
@@ -215,6 +235,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->text = s->text != NULL ? p.text : NULL;
   live->text_bytes = s->text != NULL ? s->text_bytes : 0;
   live->owner = s->owner;
+  live->lora = lls_lora_ref(s->lora);
   live->min_new_tokens = s->min_new_tokens;
   live->first_token_ns = LLS_NEVER;
   live->sampling = s->sampling;
@@ -228,7 +249,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   begin_keys(live, s, context, &p);
   set_lists(live, s, context, &p);
   begin_grammar(live, s->grammar, &p);
-  fill_view(live, s, p.tenant_name, now_ns);
+  fill_view(live, s, &p, now_ns);
   live->view.id = id;
   live->view.slot = slot;
   live->view.max_new_tokens = max_new_tokens;
@@ -238,8 +259,10 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
 
 void lls_live_free(struct lls_live *live)
 {
-  if (live != NULL)
+  if (live != NULL) {
     lls_grammar_unref(live->constraint.grammar);
+    lls_lora_unref(live->lora);
+  }
   free(live); /* everything else it points to is in the same allocation */
 }
 

@@ -87,6 +87,7 @@ struct lls_live {
   struct lls_dry_state dry;      /* its arrays are in this allocation */
   struct lls_thought_state thought;
   struct lls_constraint constraint;
+  struct lls_lora *lora; /* the request's reference, or NULL */
   uint32_t min_new_tokens;
   /* (n_stop_tokens) stop tokens of the client and, unless it ignores them, EOS tokens
    * of the model; in this allocation */

@@ -12,6 +12,7 @@
 #include "core/model/pooling.h"
 
 struct lls_grammar;
+struct lls_lora; /* core/lora/lora.h */
 
 struct lls_submission {
   const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
@@ -50,9 +51,14 @@ struct lls_submission {
   const void *salt;
   size_t salt_bytes;
   struct lls_key salted;
-  struct lls_slo slo; /* LLS_NEVER where unset */
-  void *owner;        /* copied to every event */
-  int64_t arrival_ns; /* arrival time, if the caller knows it; 0: now */
+  /* the adapter, of which the request takes a reference, with its number and name; NULL,
+   * 0, NULL: none */
+  struct lls_lora *lora;
+  uint32_t adapter;
+  const char *adapter_name; /* copied */
+  struct lls_slo slo;       /* LLS_NEVER where unset */
+  void *owner;              /* copied to every event */
+  int64_t arrival_ns;       /* arrival time, if the caller knows it; 0: now */
 };
 
 #endif

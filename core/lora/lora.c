@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes adapters of matrices, and shares them; see lora.h. */
+/* Makes adapters of matrices, and shares them; see lora.h and lora_build.h. */
 #include "core/lora/lora.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/sha256.h"
 #include "core/device/tensor.h"
 #include "core/lora/lora_build.h"
 #include "core/model/architecture.h"
-#include "core/model/gguf.h"
 
 uint32_t lls_lora_inputs(const struct lls_model_config *c, enum lls_lora_target target)
 {
@@ -41,16 +39,17 @@ int lls_lora_kind_of(const struct lls_model_config *c, const char *name, uint32_
 {
   const struct lls_tensor_names *n = &c->architecture->tensors;
   bool dense = !c->layer[layer].mixture, gated = c->gated;
+  bool plain = c->latent.rank == 0; /* else q, k and v are made of latent vectors */
   const struct {
     const char *name;
     int kind;
   } modules[] = {
-      {n->q, LLS_LORA_Q},
-      {n->k, LLS_LORA_K},
-      {n->v, LLS_LORA_V},
-      {n->stacked_qkv, LLS_LORA_STACKED_QKV},
-      {n->fused_qkv, LLS_LORA_FUSED_QKV},
-      {n->output, LLS_LORA_OUTPUT},
+      {plain ? n->q : NULL, LLS_LORA_Q},
+      {plain ? n->k : NULL, LLS_LORA_K},
+      {plain ? n->v : NULL, LLS_LORA_V},
+      {plain ? n->stacked_qkv : NULL, LLS_LORA_STACKED_QKV},
+      {plain ? n->fused_qkv : NULL, LLS_LORA_FUSED_QKV},
+      {plain ? n->output : NULL, LLS_LORA_OUTPUT},
       {dense && gated ? n->stacked_up : NULL, LLS_LORA_STACKED_UP},
       {dense && gated ? n->gate : NULL, LLS_LORA_GATE},
       {dense ? n->up : NULL, LLS_LORA_UP},
@@ -188,53 +187,6 @@ struct lls_lora *lls_lora_create(const struct lls_model_config *c)
   atomic_init(&l->users, 1);
   l->layers = c->layers;
   return l;
-}
-
-static unsigned char hex_pair(const char *hex)
-{
-  unsigned value = 0;
-  for (int i = 0; i < 2; i++)
-    value = value * 16 + (unsigned)(hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10);
-  return (unsigned char)value;
-}
-
-/* Hashes what the adapter does to the model: places, ranks and matrices. */
-static void make_digest(struct lls_lora *l, const struct lls_model_config *c)
-{
-  struct lls_sha256 sum;
-  char hex[LLS_SHA256_HEX];
-  lls_sha256_begin(&sum);
-  for (uint32_t i = 0; i < l->layers * LLS_LORA_TARGETS; i++) {
-    const struct lls_lora_part *part = &l->parts[i];
-    enum lls_lora_target target = (enum lls_lora_target)(i % LLS_LORA_TARGETS);
-    size_t columns = lls_lora_inputs(c, target) + (size_t)lls_lora_outputs(c, target);
-    const uint32_t head[] = {i, part->rank};
-    lls_sha256_add(&sum, head, sizeof head);
-    if (part->rank > 0)
-      lls_sha256_add(&sum, part->a, part->rank * columns * sizeof *part->a);
-  }
-  lls_sha256_end(&sum, hex);
-  for (size_t i = 0; i < sizeof l->digest; i++)
-    l->digest[i] = hex_pair(hex + 2 * i);
-}
-
-int lls_lora_load(const char *path, const struct lls_model_config *c,
-                  struct lls_lora **out, struct lls_error *err)
-{
-  struct lls_lora *l = lls_lora_create(c);
-  if (l == NULL)
-    return lls_fail(err, -ENOMEM, "%s: out of memory", path);
-  int rc = lls_is_gguf(path) ? lls_lora_read_gguf(path, c, l, err)
-                             : lls_lora_read_peft(path, c, l, err);
-  if (rc == 0 && l->bytes == 0)
-    rc = lls_fail(err, -EINVAL, "%s: the adapter has no matrices", path);
-  if (rc < 0) {
-    lls_lora_unref(l);
-    return rc;
-  }
-  make_digest(l, c);
-  *out = l;
-  return 0;
 }
 
 struct lls_lora *lls_lora_ref(struct lls_lora *l)

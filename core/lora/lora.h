@@ -49,9 +49,9 @@ struct lls_lora {
   struct lls_lora_part parts[]; /* (layers, LLS_LORA_TARGETS) */
 };
 
-/* Loads an adapter for this model, which has one user then. Returns 0; -ENOENT: nothing
- * is there; -EINVAL: the files contradict themselves or the model; -ENOTSUP: it changes
- * what the server cannot change, which err names; -ENOMEM. [any thread] */
+/* Loads an adapter for this model, which has one user then. Returns 0; -ENOENT: the path
+ * does not exist; -EINVAL: the files contradict themselves or the model; -ENOTSUP: it
+ * changes what the server cannot change, which err names; -ENOMEM. [any thread] */
 int lls_lora_load(const char *path, const struct lls_model_config *,
                   struct lls_lora **out, struct lls_error *err);
 

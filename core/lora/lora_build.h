@@ -7,7 +7,7 @@
 #include "core/device/device.h"
 #include "core/lora/lora.h"
 
-/* What a module's matrix is: one of the targets, or several of them stacked. */
+/* A module's matrix is one of the targets, or several of them stacked. */
 enum lls_lora_module_kind {
   LLS_LORA_STACKED_QKV = LLS_LORA_TARGETS, /* the rows of q, then of k, then of v */
   LLS_LORA_FUSED_QKV, /* rows are (key-value heads, [queries k v], head_dim) */

@@ -79,7 +79,8 @@ static const struct lls_gguf_architecture architectures[] = {
 /* Returns the i-th description, of both lists. */
 static const struct lls_gguf_architecture *architecture_at(size_t i)
 {
-  return i < N_ARCHITECTURES ? &architectures[i] : &lls_gguf_families[i - N_ARCHITECTURES];
+  return i < N_ARCHITECTURES ? &architectures[i]
+                             : &lls_gguf_families[i - N_ARCHITECTURES];
 }
 
 const struct lls_gguf_architecture *lls_gguf_architecture_named(const char *name)
@@ -98,12 +99,12 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *file,
   size_t used = 0;
   if (lls_gguf_text(file, "general.type", name, sizeof name) != NULL &&
       strcmp(name, "model") != 0)
-    return lls_fail(err, -ENOTSUP,
-                    "%s: general.type is \"%s\"%s: name the file of the model itself",
-                    file->path, name,
-                    strcmp(name, "adapter") == 0
-                        ? ", a LoRA, which [lora] or /v1/load_lora_adapter loads beside its model"
-                        : "");
+    return lls_fail(
+        err, -ENOTSUP, "%s: general.type is \"%s\"%s: name the file of the model itself",
+        file->path, name,
+        strcmp(name, "adapter") == 0
+            ? ", a LoRA, which [lora] or /v1/load_lora_adapter loads beside its model"
+            : "");
   if (lls_gguf_text(file, "general.architecture", name, sizeof name) == NULL)
     return lls_fail(err, -EINVAL, "%s: general.architecture should name the model's kind",
                     file->path);

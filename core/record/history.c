@@ -43,7 +43,7 @@ struct lls_history {
 static void forget_pointers(struct lls_request *r)
 {
   r->tokens = NULL;
-  r->label = r->tenant_name = NULL;
+  r->label = r->tenant_name = r->adapter_name = NULL;
   r->user = NULL;
 }
 

@@ -108,6 +108,7 @@ static void end(struct server *s, int rc, const struct lls_error *err)
   if (rc == 0) {
     lls_config_describe_change(s->config, &r->wanted, &r->change, message,
                                sizeof message);
+    server_take_adapters(s, r);
     server_take_over(s, r);
     tell_api(s, r);
     record(s, true, message);

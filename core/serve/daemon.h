@@ -76,6 +76,8 @@ struct reload {
   struct lls_config_change change;
   struct lls_api_keyring keys;
   struct lls_tls *tls;
+  struct lls_lora **adapters; /* (n_adapters) as wanted.lora; NULL: as before */
+  size_t n_adapters;
   struct lls_config_errors errors; /* errors in the file */
   struct lls_error error;          /* any other error */
   int status;
@@ -147,6 +149,7 @@ struct server {
   struct lls_grammar_cache *grammars; /* for the tokenizer's vocabulary */
   struct lls_chat_template *chat_template;
   struct lls_tool_dialect dialect;
+  struct lls_lora_set *adapters; /* NULL: no adapters */
   struct lls_loop *loop;
   struct lls_http_server *http;       /* belongs to the api once that exists */
   struct lls_decision_log *decisions; /* NULL: not recorded */
@@ -282,6 +285,15 @@ int server_create_instances(struct server *, struct lls_error *err);
  * borrows while it is created. */
 void server_list_instances(struct server *, struct lls_loop_instance *out);
 void server_destroy_instances(struct server *);
+
+/* ---- adapter_list.c */
+/* Reads and lists the adapters of [lora], when the engines exist. */
+int server_make_adapters(struct server *, struct lls_error *err);
+/* [a reload's thread] Reads what the new configuration adds; the error is r->error. */
+int server_read_adapters(const struct server *, struct reload *);
+/* Lists and removes adapters, before the new configuration replaces the running one. */
+void server_take_adapters(struct server *, struct reload *);
+void server_free_adapters(struct reload *);
 
 /* ---- start.c */
 int server_load_model(struct server *, struct lls_error *err);

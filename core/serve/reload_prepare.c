@@ -75,6 +75,8 @@ static int plan_change(struct reload *r)
     rc = server_load_keys(w, &r->keys, &r->error);
   if (rc == 0 && r->packed == NULL)
     rc = server_load_tls(w, &r->tls, server_say_warning, r->server, &r->error);
+  if (rc == 0 && r->packed == NULL)
+    rc = server_read_adapters(r->server, r);
   return rc < 0 ? rc
                 : lls_loop_prepare(r->server->loop, &change, &r->prepared, &r->error);
 }
@@ -219,6 +221,7 @@ void server_free_reload(struct server *s, struct reload *r)
   lls_loop_prepared_free(r->prepared);
   lls_api_keyring_free(&r->keys);
   lls_tls_destroy(r->tls);
+  server_free_adapters(r);
   lls_config_errors_free(&r->errors);
   lls_changes_free(&r->changes);
   free(r->packed);

@@ -161,6 +161,8 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
   for (size_t i = 0; i < sizeof system / sizeof *system; i++)
     allow(r, system[i], READS);
   allow_model(r, c->model.path);
+  for (size_t i = 0; i < c->lora.n; i++)
+    allow_model(r, c->lora.adapters[i].path);
   allow_search_path(r);
   for (uint32_t i = 0; i < LLS_KINDS; i++)
     allow_folder_of(r, c->policies.by_kind[i].module->path, READS);

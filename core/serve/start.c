@@ -4,6 +4,7 @@
 
 #include "core/assembly/options.h"
 #include "core/base/file.h"
+#include "core/lora/lora_set.h"
 #include "core/record/history.h"
 
 #include <limits.h>
@@ -72,6 +73,8 @@ int server_load_model(struct server *s, struct lls_error *err)
   rc = server_start_ranks(s, err);
   if (rc == 0)
     rc = server_create_instances(s, err);
+  if (rc == 0)
+    rc = server_make_adapters(s, err);
   if (rc == 0)
     warn_of_model(s);
   return rc;
@@ -253,6 +256,8 @@ int server_create_api(struct server *s, struct lls_error *err)
                   .scores_pairs = s->model.labels > 0,
                   .plain_score = s->model.plain_score,
                   .tells_texts = s->model.token_types > 1},
+      .adapters = s->adapters,
+      .changes_adapters = c->lora.runtime,
       .limits = c->server.api,
       .isolate = c->cache.isolate,
       .keys = s->wanted_keys,
@@ -295,6 +300,7 @@ void server_destroy_parts(struct server *s)
 {
   server_leave_channel(s);
   server_destroy_instances(s);
+  lls_lora_set_destroy(s->adapters);
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);
   lls_api_keyring_free(&s->wanted_keys);

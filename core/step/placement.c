@@ -185,6 +185,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
       .n_tokens = live->run_tokens,
       .context = live->context,
       .second_text = live->second_text,
+      .adapter = live->lora,
       .table = table,
       .sampling = emits ? &live->sampling : NULL,
   };

@@ -256,6 +256,11 @@ struct lls_request {
   const float *draft_odds; /* (drafted_tokens) of acceptance, if those before are */
   const struct lls_input *const *inputs; /* (n_inputs) in the order of its tokens */
   const struct lls_session *session;     /* NULL: of none */
+  /* The LoRA adapter that computes the request: a number that no other adapter of the
+   * process has, 0 without one; and its name, "" without one. This version sets both. A
+   * step with requests of one adapter is cheaper than one with several. */
+  uint32_t adapter;
+  const char *adapter_name;
   /* version 1 ends here */
 };
 

@@ -231,6 +231,14 @@ static void gate_rows(struct lls_device *device, const float *scores, void *x,
   (void)device, (void)scores, (void)x, (void)n_rows, (void)columns;
 }
 
+static void adapt(struct lls_device *device, const struct lls_adapted_rows *groups,
+                  uint32_t n_groups, const void *x, uint32_t inputs, float *scratch,
+                  void *y, uint32_t outputs)
+{
+  (void)device, (void)groups, (void)n_groups, (void)x, (void)inputs, (void)scratch,
+      (void)y, (void)outputs;
+}
+
 static void cache_write(struct lls_device *device,
                         const struct lls_attention_shape *shape, uint32_t layer,
                         const void *qkv)
@@ -399,6 +407,7 @@ static const struct lls_device_ops ops = {
     .xielu = xielu,
     .grow_queries = grow_queries,
     .gate_rows = gate_rows,
+    .adapt = adapt,
     .norm_qk = norm_qk,
     .rope = rope,
     .cache_write = cache_write,

@@ -79,7 +79,7 @@ make_path("$folder/one", "$folder/two", "$folder/lora");
 LlmServer::write_file("$folder/$_", '') for qw(one/x-Q4_K_M.gguf two/a.gguf two/b.GGUF lora/adapter_config.json);
 like check("$folder/one"), qr/config\.json': No such file.*: name the file in the folder, x-Q4_K_M\.gguf/, 'a folder of one .gguf';
 like check("$folder/two"), qr/: name one of the 2 \.gguf files/, 'of two';
-like check("$folder/lora"), qr/it holds a LoRA, which is not supported/, 'a LoRA';
+like check("$folder/lora"), qr/it holds a LoRA adapter; name its model here, and the adapter in \[lora\]/, 'a LoRA';
 {
     local @ENV{qw(HF_HOME HF_HUB_CACHE)} = ("$folder/hf", '');
     my $fetches = LlmServer::read_file(LlmServer::built('config.h')) =~ /^#define LLS_CURL 1/m;

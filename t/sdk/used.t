@@ -58,6 +58,8 @@ one_sided('laid out for what later versions do, in structs that never grow',
     'lls_scheduler_vtable.on_session_end');
 one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
     'lls_cache_service.prefix_info');
+one_sided('for schedulers that group requests by adapter, as none of those shipped does',
+    map { "lls_request.$_" } qw(adapter adapter_name));
 one_sided('said of a group for tools and sentences',
     'lls_form_flags.LLS_FORM_WRITTEN', 'lls_form_flags.LLS_FORM_READ');
 

@@ -8,6 +8,10 @@
 #include "t/folder.h"
 #include "t/rules.h"
 
+#include "core/lora/lora_set.h"
+
+#include <errno.h>
+
 static const char *adapter_path(const char *model, const char *name)
 {
   char relative[128];
@@ -87,6 +91,86 @@ static void test_digests(void **state)
   for (int i = 0; i < 3; i++)
     lls_lora_unref(l[i]);
   free(c);
+}
+
+/* ---- the set ---------------------------------------------------------------------- */
+
+static struct lls_lora_set *make_set(const struct lls_lora_bounds *bounds)
+{
+  struct lls_model_config *c = malloc(sizeof *c);
+  assert_non_null(c);
+  read_config("llama", c);
+  struct lls_lora_set *set = lls_lora_set_create(c, bounds);
+  assert_non_null(set);
+  free(c);
+  assert_int_equal(
+      lls_lora_set_add(set, "first", adapter_path("llama", "first"), true, NULL), 0);
+  assert_int_equal(
+      lls_lora_set_add(set, "second", adapter_path("llama", "second"), false, NULL), 0);
+  return set;
+}
+
+static void count_loaded(void *context, const struct lls_adapter *a, bool loaded,
+                         uint32_t users)
+{
+  uint32_t *n = context;
+  (void)a;
+  (void)users;
+  *n += loaded;
+}
+
+/* One adapter fits: the other one takes its place as soon as no request uses it. */
+static void test_one_fits(void **state)
+{
+  const struct lls_lora_bounds bounds = {.max_loaded = 1};
+  struct lls_lora_set *set = make_set(&bounds);
+  struct lls_adapter *first = lls_lora_set_find(set, "first");
+  struct lls_adapter *second = lls_lora_set_find(set, "second");
+  struct lls_lora *used = NULL, *other = NULL;
+  struct lls_error err = {0};
+  uint32_t n = 0;
+  (void)state;
+  assert_int_not_equal(first->number, second->number);
+  assert_null(lls_lora_set_use(set, first));
+  assert_int_equal(lls_lora_set_load(set, first, &used, &err), 0);
+  assert_int_equal(lls_lora_set_load(set, second, &other, &err), -EBUSY);
+  assert_non_null(strstr(err.text, "\"second\" has to wait"));
+  lls_lora_unref(used);
+  assert_int_equal(lls_lora_set_load(set, second, &other, &err), 0);
+  assert_null(lls_lora_set_use(set, first));
+  lls_lora_set_each(set, count_loaded, &n);
+  assert_int_equal(n, 1);
+  lls_lora_unref(other);
+  lls_adapter_unref(first);
+  lls_adapter_unref(second);
+  lls_lora_set_destroy(set);
+}
+
+/* A removed adapter stays with those that have it, and a new one of the same name is
+ * another. */
+static void test_removed_in_use(void **state)
+{
+  const struct lls_lora_bounds bounds = {.max_loaded = 2, .memory = 1 << 20};
+  struct lls_lora_set *set = make_set(&bounds);
+  struct lls_adapter *old = lls_lora_set_find(set, "first");
+  struct lls_lora *used = NULL;
+  (void)state;
+  assert_int_equal(lls_lora_set_load(set, old, &used, NULL), 0);
+  assert_int_equal(
+      lls_lora_set_add(set, "first", adapter_path("llama", "second"), true, NULL),
+      -EEXIST);
+  assert_int_equal(lls_lora_set_remove(set, "first"), 0);
+  assert_int_equal(lls_lora_set_remove(set, "first"), -ENOENT);
+  assert_null(lls_lora_set_find(set, "first"));
+  assert_true(lls_lora_part(used, 0, LLS_LORA_Q)->rank == 8);
+  assert_int_equal(
+      lls_lora_set_add(set, "first", adapter_path("llama", "second"), true, NULL), 0);
+  struct lls_adapter *new = lls_lora_set_find(set, "first");
+  assert_true(new->number > old->number);
+  lls_lora_unref(used);
+  lls_adapter_unref(old);
+  lls_adapter_unref(new);
+  lls_lora_set_destroy(set);
 }
 
 /* ---- refusals --------------------------------------------------------------------- */
@@ -187,6 +271,8 @@ int main(void)
       {"phi3", test_peft, NULL, NULL, "phi3"},
       {"glm-4", test_peft, NULL, NULL, "glm-4"},
       cmocka_unit_test(test_digests),
+      cmocka_unit_test(test_one_fits),
+      cmocka_unit_test(test_removed_in_use),
       cmocka_unit_test(test_refused_settings),
       cmocka_unit_test(test_refused_modules),
       cmocka_unit_test(test_refused_files),

@@ -249,8 +249,9 @@ static void put_end(json_t **object, const struct lls_choice *choice)
 static json_t *message(const struct lls_generation *generation, json_t *blocks)
 {
   return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "id", generation->id, "type",
-                   "message", "role", "assistant", "model", generation->api->model_name,
-                   "content", blocks, "usage", usage(generation));
+                   "message", "role", "assistant", "model",
+                   lls_generation_model(generation), "content", blocks, "usage",
+                   usage(generation));
 }
 
 json_t *lls_message_whole(const struct lls_generation *generation)

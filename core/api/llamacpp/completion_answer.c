@@ -204,7 +204,7 @@ static void put_end(json_t **object, const struct lls_choice *choice, bool new_l
 {
   const struct lls_generation *generation = choice->generation;
   const struct lls_api_prompt *prompt = choice->prompt;
-  lls_json_put(object, "model", json_string(generation->api->model_name));
+  lls_json_put(object, "model", json_string(lls_generation_model(generation)));
   lls_json_put(object, "generation_settings",
                lls_llamacpp_settings(generation->api, &generation->params));
   lls_json_put(object, "prompt", prompt_text(choice));

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "core/api/metrics/prometheus.h"
+#include "core/lora/lora_set.h"
 
 static double usage_of(uint32_t total, uint32_t free_units)
 {
@@ -55,15 +56,31 @@ static void sleep_state(struct lls_page *page)
   lls_page_labelled(page, name, 0, "sleep_state", "discard_all", NULL);
 }
 
-/* This server has no LoRA adapters, but the inference gateway's endpoint pickers read
- * this series. */
-static void lora_info(struct lls_page *page)
+static void add_running(void *context, const struct lls_adapter *adapter, bool loaded,
+                        uint32_t users)
+{
+  struct lls_text *names = context;
+  if (loaded && users > 0)
+    lls_text_printf(names, "%s%s", names->length > 0 ? "," : "", adapter->name);
+}
+
+/* The inference gateway's endpoint pickers read this series, so it is there without
+ * adapters, too. */
+static void lora_info(struct lls_page *page, const struct lls_api *api)
 {
   static const char name[] = "vllm:lora_requests_info";
-  struct lls_text labels = {0};
-  lls_metrics_label(&labels, "max_lora", "0");
+  struct lls_lora_set *set = api->config.adapters;
+  struct lls_text labels = {0}, running = {0};
+  char most[16];
+  snprintf(most, sizeof most, "%u",
+           set != NULL ? lls_lora_set_bounds(set)->max_loaded : 0);
+  if (set != NULL)
+    lls_lora_set_each(set, add_running, &running);
+  lls_metrics_label(&labels, "max_lora", most);
   lls_metrics_label(&labels, "waiting_lora_adapters", "");
-  lls_metrics_label(&labels, "running_lora_adapters", "");
+  lls_metrics_label(&labels, "running_lora_adapters",
+                    running.data != NULL ? running.data : "");
+  lls_text_free(&running);
   lls_page_head(page, name, "gauge", "Running stats on lora requests.");
   if (!labels.failed)
     lls_metrics_sample(&page->text, name, labels.data, (double)time(NULL));
@@ -80,7 +97,7 @@ static void vllm_gauges(struct lls_page *page, const struct lls_api *api,
                  status->waiting + status->preempted);
   waiting_by_reason(page, status);
   sleep_state(page);
-  lora_info(page);
+  lora_info(page, api);
   lls_page_gauge(page, "vllm:kv_cache_usage_perc",
                  "KV-cache usage. 1 means 100 percent usage.",
                  usage_of(status->device_units_total, status->device_units_free));

@@ -154,7 +154,7 @@ static json_t *line(const struct lls_choice *choice, json_t *content, json_t *th
   time_t now = time(NULL);
   strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
   json_t *object =
-      json_pack("{s:s, s:s, s:b}", "model", choice->generation->api->model_name,
+      json_pack("{s:s, s:s, s:b}", "model", lls_generation_model(choice->generation),
                 "created_at", when, "done", (int)done);
   json_t *part =
       answer->has_message ? json_pack("{s:s}", "role", "assistant") : json_incref(object);

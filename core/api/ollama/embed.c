@@ -62,7 +62,7 @@ static void put_rest(struct lls_text *text, const struct lls_generation *generat
 {
   struct lls_usage usage = lls_generation_usage(generation);
   json_t *json = json_pack(
-      "{s:s, s:I, s:I, s:I}", "model", generation->api->model_name, "total_duration",
+      "{s:s, s:I, s:I, s:I}", "model", lls_generation_model(generation), "total_duration",
       (json_int_t)((int64_t)uv_hrtime() - generation->arrival_ns), "load_duration",
       (json_int_t)0, "prompt_eval_count", (json_int_t)usage.prompt);
   char *rest = lls_json_text(json, JSON_COMPACT);

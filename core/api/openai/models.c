@@ -4,21 +4,50 @@
 
 #include "config.h"
 #include "core/api/api_internal.h"
+#include "core/lora/lora_set.h"
+
+/* root: of an adapter its path, as vLLM has it; parent: its model, or NULL. */
+static json_t *entry_json(const struct lls_api *api, const char *name, int64_t created_s,
+                          const char *root, const char *parent)
+{
+  return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s?, s:I, s:[]}", "id", name, "object",
+                   "model", "created", (json_int_t)created_s, "owned_by", "llmserve",
+                   "root", root, "parent", parent, "max_model_len",
+                   (json_int_t)api->config.max_context, "permission");
+}
 
 static json_t *model_json(const struct lls_api *api)
 {
-  return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:I, s:[]}", "id", api->model_name,
-                   "object", "model", "created", (json_int_t)api->created_s, "owned_by",
-                   "llmserve", "root", api->model_name, "parent", "max_model_len",
-                   (json_int_t)api->config.max_context, "permission");
+  return entry_json(api, api->model_name, api->created_s, api->model_name, NULL);
+}
+
+static json_t *adapter_json(const struct lls_api *api, const struct lls_adapter *a)
+{
+  return entry_json(api, a->name, a->created_s, a->path, api->model_name);
+}
+
+struct listing {
+  const struct lls_api *api;
+  json_t *list;
+};
+
+static void add_adapter(void *context, const struct lls_adapter *adapter, bool loaded,
+                        uint32_t users)
+{
+  const struct listing *l = context;
+  (void)loaded;
+  (void)users;
+  json_array_append_new(l->list, adapter_json(l->api, adapter));
 }
 
 void lls_handle_models(void *context, struct lls_http_exchange *exchange)
 {
   const struct lls_api *api = context;
-  lls_api_reply_json(
-      exchange, 200,
-      json_pack("{s:s, s:[o]}", "object", "list", "data", model_json(api)));
+  struct listing l = {api, json_pack("[o]", model_json(api))};
+  if (l.list != NULL && api->config.adapters != NULL)
+    lls_lora_set_each(api->config.adapters, add_adapter, &l);
+  lls_api_reply_json(exchange, 200,
+                     json_pack("{s:s, s:o}", "object", "list", "data", l.list));
 }
 
 void lls_handle_model(void *context, struct lls_http_exchange *exchange)
@@ -27,6 +56,15 @@ void lls_handle_model(void *context, struct lls_http_exchange *exchange)
   struct lls_api_error error;
   if (strcmp(exchange->request.tail, api->model_name) == 0) {
     lls_api_reply_json(exchange, 200, model_json(api));
+    return;
+  }
+  struct lls_adapter *adapter =
+      api->config.adapters != NULL
+          ? lls_lora_set_find(api->config.adapters, exchange->request.tail)
+          : NULL;
+  if (adapter != NULL) {
+    lls_api_reply_json(exchange, 200, adapter_json(api, adapter));
+    lls_adapter_unref(adapter);
     return;
   }
   lls_api_fail(&error, 404, "model_not_found", "model",

@@ -100,7 +100,7 @@ static json_t *envelope(const struct lls_generation *generation)
 {
   return json_pack("{s:s, s:I, s:s, s:o}", "id", generation->id, "created",
                    (json_int_t)generation->created_s, "model",
-                   generation->api->model_name, "usage", usage(generation));
+                   lls_generation_model(generation), "usage", usage(generation));
 }
 
 /* Returns the text of {"object": "list", "data": [...], and the members of the envelope},

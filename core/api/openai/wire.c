@@ -10,8 +10,8 @@ json_t *lls_wire_envelope(const struct lls_generation *generation, const char *o
 {
   return json_pack("{s:s, s:s, s:I, s:s, s:o, s:s}", "id", generation->id, "object",
                    object, "created", (json_int_t)generation->created_s, "model",
-                   generation->api->model_name, "choices", choices, "system_fingerprint",
-                   generation->api->fingerprint);
+                   lls_generation_model(generation), "choices", choices,
+                   "system_fingerprint", generation->api->fingerprint);
 }
 
 static json_t *counts(int64_t prompt, int64_t completion)

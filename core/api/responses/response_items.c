@@ -329,16 +329,16 @@ static json_t *response(const struct lls_generation *generation, const char *sta
   bool over = strcmp(status, "completed") == 0 || strcmp(status, "incomplete") == 0;
   json_t *object = json_copy(r->echo);
   const struct lls_api_params *params = &generation->params;
-  json_t *more = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:n, s:f, s:f, s:o, s:o}",
-                           "id", generation->id, "object", "response", "created_at",
-                           (json_int_t)generation->created_s, "status", status, "model",
-                           generation->api->model_name, "output", json_copy(r->output),
-                           "error", "temperature", params->temperature, "top_p",
-                           params->top_p, "incomplete_details",
-                           strcmp(status, "incomplete") == 0
-                               ? json_pack("{s:s}", "reason", "max_output_tokens")
-                               : json_null(),
-                           "usage", over ? usage(generation) : json_null());
+  json_t *more = json_pack(
+      "{s:s, s:s, s:I, s:s, s:s, s:o, s:n, s:f, s:f, s:o, s:o}", "id", generation->id,
+      "object", "response", "created_at", (json_int_t)generation->created_s, "status",
+      status, "model", lls_generation_model(generation), "output", json_copy(r->output),
+      "error", "temperature", params->temperature, "top_p", params->top_p,
+      "incomplete_details",
+      strcmp(status, "incomplete") == 0
+          ? json_pack("{s:s}", "reason", "max_output_tokens")
+          : json_null(),
+      "usage", over ? usage(generation) : json_null());
   lls_json_put(&more, "service_tier",
                json_string(lls_service_tier(params->request_class)));
   bool whole =

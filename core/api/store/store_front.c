@@ -34,10 +34,12 @@ static void free_front(uv_handle_t *handle)
 int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_error *err)
 {
   struct lls_store_front *front = calloc(1, sizeof *front);
+  /* a line that names an adapter is checked when it runs: adapters come and go */
+  bool any_model =
+      api->config.limits.any_model == LLS_ANY_MODEL_TRUE || api->config.adapters != NULL;
   const struct lls_store_options options = {
       .folder = folder,
-      .model_name =
-          api->config.limits.any_model == LLS_ANY_MODEL_TRUE ? NULL : api->model_name,
+      .model_name = any_model ? NULL : api->model_name,
       .replica = api->config.replica,
       .max_line = (size_t)api->config.limits.http.max_body,
       .log = api->config.log,

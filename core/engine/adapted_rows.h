@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adapters of a step: which rows have which. adapters.c */
-#ifndef LLS_ENGINE_ADAPTERS_H
-#define LLS_ENGINE_ADAPTERS_H
+/* The adapters of a step: which rows have which; adapted_rows.c */
+#ifndef LLS_ENGINE_ADAPTED_ROWS_H
+#define LLS_ENGINE_ADAPTED_ROWS_H
 
 #include "core/device/device.h"
 #include "core/engine/batch.h"

@@ -5,7 +5,7 @@
  * adapters; rows without one are in no group. A tensor parallel rank takes its share of
  * each matrix as of the weights: of B where outputs are cut, of A where inputs are.
  */
-#include "core/engine/adapters.h"
+#include "core/engine/adapted_rows.h"
 
 #include <errno.h>
 #include <stdlib.h>
