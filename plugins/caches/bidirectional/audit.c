@@ -21,14 +21,12 @@ static void audit_part(struct lls_pol_report *a, uint32_t part)
                        "slots without an owner, or none", part);
   lls_pol_report_check(a, bidi_set_has(free, part / 2) == (p->owner == LLS_POL_NIL),
                        "not in the set where it belongs", part);
-  lls_pol_report_check(a, p->owner == LLS_POL_NIL || m->marks[part] == 1,
-                       "a part lost by its owner", part);
 }
 
 static void audit_blocks(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;
-  uint64_t bits = 0, unowned = 0, used[2] = {0};
+  uint64_t bits = 0, unowned = 0, listed = 0, used[2] = {0};
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++) {
     audit_part(a, part);
     used[part % 2] += m->parts[part].count;
@@ -38,6 +36,10 @@ static void audit_blocks(struct lls_pol_report *a)
     for (uint32_t w = 0; w < words_of(m->n_blocks); w++)
       bits += (uint32_t)__builtin_popcount(set_of(m, 0, i).words[w]);
   lls_pol_report_check(a, bits == unowned, "sets miscounted", (uint32_t)bits);
+  for (uint32_t slot = 0; slot < m->n_slots; slot++)
+    listed += m->sequences[slot].parts;
+  lls_pol_report_check(a, listed + unowned == 2 * (uint64_t)m->n_blocks,
+                       "a part lost by its owner", (uint32_t)listed);
   for (uint32_t end = 0; end < 2; end++)
     lls_pol_report_check(a, used[end] == m->used[end], "slots miscounted", m->used[end]);
 }
@@ -52,24 +54,23 @@ static void audit_gap(struct lls_pol_report *a, const struct sequence *s, uint32
   for (uint32_t token = from; token < until && a->result == 0; token++) {
     uint32_t block = table_of(m, s)[token / m->side.block_tokens],
              i = token % m->side.block_tokens;
-    bool copied = block != 0 &&
+    bool copied = block != 0 && m->host_blocks[block - 1].owner == s - m->sequences &&
                   m->host_bits[(size_t)(block - 1) * m->bit_words + i / 32] >> i % 32 & 1;
     lls_pol_report_check(a, copied, "a missing token without a copy", token);
   }
 }
 
-/* Checks one part of a list; returns false if its link to the next part is invalid. */
+/* Checks one part of a list; returns false if its link to the next part is invalid. No
+ * part is met twice, since each says which one precedes it. */
 static bool audit_link(struct lls_pol_report *a, uint32_t slot, uint32_t part,
                        uint32_t before, uint32_t token)
 {
   const struct bidirectional *m = a->m;
   const struct sequence *s = &m->sequences[slot];
   if (!lls_pol_report_check(a, part < 2 * m->n_blocks && part % 2 == s->end,
-                            "no such part", part) ||
-      !lls_pol_report_check(a, m->marks[part] == 0, "a part in two places", part))
+                            "no such part", part))
     return false;
   const struct part *p = &m->parts[part];
-  m->marks[part] = 1;
   lls_pol_report_say(a, " %" PRIu32 "@%" PRIu32 "+%" PRIu32, p->first, part / 2,
                      p->count);
   return lls_pol_report_check(a, p->owner == slot && p->previous == before,
@@ -165,7 +166,7 @@ static uint32_t missing_in(const struct bidirectional *m, const struct host_bloc
 static bool audit_tables(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;
-  uint32_t held = 0, entries = 0, counted = 0;
+  uint32_t held = 0, counted = 0;
   for (uint32_t b = 0; b < m->n_host_blocks; b++) {
     const struct host_block *h = &m->host_blocks[b];
     if (h->owner == LLS_POL_NIL)
@@ -178,14 +179,9 @@ static bool audit_tables(struct lls_pol_report *a)
                          b);
     held++;
   }
-  for (uint32_t slot = 0; slot < m->n_slots; slot++) {
-    const struct sequence *s = &m->sequences[slot];
-    counted += s->host_blocks;
-    for (uint32_t g = 0, n = 0; g < m->groups && n < s->host_blocks; g++)
-      n += table_of(m, s)[g] != 0, entries += table_of(m, s)[g] != 0;
-  }
-  lls_pol_report_check(a, entries == held && counted == held, "host blocks miscounted",
-                       held);
+  for (uint32_t slot = 0; slot < m->n_slots; slot++)
+    counted += m->sequences[slot].host_blocks;
+  lls_pol_report_check(a, counted == held, "host blocks miscounted", held);
   return a->result == 0;
 }
 
@@ -238,7 +234,6 @@ int bidi_audit(void *self, const struct lls_sink *sink)
   int rc = lls_pol_side_audit(&m->side, sink);
   if (rc < 0)
     return rc;
-  memset(m->marks, 0, (size_t)2 * m->n_blocks * sizeof *m->marks);
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
     if (!lls_pol_report_check(&a,
                               m->parts[part].count + (uint64_t)m->parts[part ^ 1].count <=
@@ -252,8 +247,8 @@ int bidi_audit(void *self, const struct lls_sink *sink)
   audit_blocks(&a);
   if (a.result == 0)
     audit_host(&a);
-  lls_pol_report_say(&a, "tokens %" PRIu32 " %" PRIu32 " %" PRIu32, m->displaced,
-                     m->checkpointed, m->restored);
+  lls_pol_report_say(&a, "tokens %" PRIu32 " %" PRIu32 " %" PRIu32, m->counts[DISPLACED],
+                     m->counts[CHECKPOINTED], m->counts[RESTORED]);
   lls_pol_report_end_line(&a);
   return a.result;
 }

@@ -64,10 +64,9 @@ static bool allocate(struct bidirectional *m)
   m->host_bits =
       calloc((size_t)m->n_host_blocks * m->bit_words + 1, sizeof *m->host_bits);
   m->host_table = calloc((size_t)m->n_slots * m->groups, sizeof *m->host_table);
-  m->marks = calloc((size_t)2 * n, sizeof *m->marks);
   m->grown = calloc(m->n_slots, sizeof *m->grown);
   return m->parts && m->set_words && m->sequences && m->host_blocks && m->host_bits &&
-         m->host_table && m->marks && m->grown;
+         m->host_table && m->grown;
 }
 
 static void destroy(void *self)
@@ -80,7 +79,6 @@ static void destroy(void *self)
   free(m->host_blocks);
   free(m->host_bits);
   free(m->host_table);
-  free(m->marks);
   free(m->grown);
   free(m);
 }
@@ -91,6 +89,10 @@ static int check(const struct lls_host *host, const struct params *p,
   if (g->block_tokens == 0 || g->block_tokens > INT16_MAX)
     return host->fail(host->context, -EINVAL, "blocks of %u tokens: 1 to 32767 can be",
                       g->block_tokens);
+  if (host->engine->groups[0]->kind == LLS_GROUP_STATE)
+    return host->fail(host->context, -ENOTSUP,
+                      "all layers fold a state: two requests cannot share it, as they "
+                      "share a block of K and V");
   if (p->mode == BOTH_ENDS && !host->engine->right_to_left)
     return host->fail(host->context, -ENOTSUP,
                       "blocks filled from the right are unsupported by this engine: set "
@@ -162,15 +164,14 @@ static int begin(void *self)
   if (rc < 0)
     return rc;
   m->n_grown = 0;
-  m->displaced = m->checkpointed = m->restored = m->ahead = m->kept_by_host = 0;
+  memset(m->counts, 0, sizeof m->counts);
   return 0;
 }
 
-/* Logs once that the host is full; counts each case. */
+/* Logs once that the host is full. */
 static void report_full_host(struct bidirectional *m)
 {
-  lls_pol_count(m->side.host, "kept_by_full_host", m->kept_by_host);
-  if (m->kept_by_host == 0 || m->said_full)
+  if (m->counts[KEPT] == 0 || m->said_full)
     return;
   m->said_full = true;
   m->side.host->log(
@@ -183,16 +184,16 @@ static void report_full_host(struct bidirectional *m)
 
 static int commit(void *self)
 {
+  static const char *const names[] = {"displaced", "checkpointed", "checkpointed_ahead",
+                                      "restored", "kept_by_full_host"};
   struct bidirectional *m = self;
   if (m->side.journal.open)
     bidi_checkpoint_ahead(m);
   int rc = lls_pol_journal_commit(&m->side.journal);
   if (rc < 0)
     return rc;
-  lls_pol_count(m->side.host, "displaced", m->displaced);
-  lls_pol_count(m->side.host, "checkpointed", m->checkpointed);
-  lls_pol_count(m->side.host, "checkpointed_ahead", m->ahead);
-  lls_pol_count(m->side.host, "restored", m->restored);
+  for (uint32_t i = 0; i < N_COUNTS; i++)
+    lls_pol_count(m->side.host, names[i], m->counts[i]);
   report_full_host(m);
   return 0;
 }
@@ -400,7 +401,8 @@ static const struct lls_param parameters[] = {
 
 static const struct lls_cache_caps caps = {
     .size = sizeof caps,
-    .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW | 1u << LLS_GROUP_CHUNK,
+    .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW | 1u << LLS_GROUP_CHUNK |
+             1u << LLS_GROUP_STATE,
     .forms = 1u << LLS_FORM_KV,
     .groups = LLS_POL_MAX_GROUPS,
 };

@@ -40,6 +40,10 @@
 enum mode { BOTH_ENDS, LEFT_END };
 enum moving { NOT_MOVING, TO_HOST, TO_DEVICE };
 
+/* Tokens of each; AHEAD: of those CHECKPOINTED, copied during the step; KEPT:
+ * reservations that displaced none, since no host block was free. */
+enum count { DISPLACED, CHECKPOINTED, AHEAD, RESTORED, KEPT, N_COUNTS };
+
 struct params {
   int64_t mode; /* enum mode */
   bool keep_host_copy;
@@ -95,15 +99,10 @@ struct bidirectional {
   struct host_block *host_blocks; /* (n_host_blocks) */
   uint32_t *host_bits;            /* (n_host_blocks, bit_words) tokens that have a copy */
   uint32_t *host_table;           /* (n_slots, groups) host block + 1; 0 = none */
-  uint32_t *marks;                /* (2 n_blocks) for audit */
   uint32_t host_hand;             /* where the search for an idle host block continues */
   uint32_t used[2];               /* slots, by end */
 
-  /* tokens in this transaction; `checkpointed` includes `ahead` */
-  uint32_t displaced, checkpointed, restored;
-  uint32_t ahead; /* checkpointed tokens that are copied during the step */
-  uint32_t
-      kept_by_host; /* reservations that displaced no token: no host block was free */
+  uint32_t counts[N_COUNTS]; /* of this transaction */
   bool said_full;
   uint32_t *grown; /* (n_slots) real-time sequences that were reserved in it */
   uint32_t n_grown;

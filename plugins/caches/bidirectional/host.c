@@ -198,7 +198,7 @@ static uint32_t copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
     return 0;
   list_copies(m, part, block, from, until, true, order);
   mark_copied(m, block, from, until);
-  add(m, &m->checkpointed, until - from);
+  add(m, &m->counts[CHECKPOINTED], until - from);
   return until - from;
 }
 
@@ -234,7 +234,7 @@ bool bidi_copy_ahead(struct bidirectional *m, uint32_t part)
     if (!has_room(m) || (table_of(m, s)[group] == 0 && !has_free(m)))
       return false;
     uint32_t block = block_for(m, s, group);
-    add(m, &m->ahead, copy_out(m, part, block, from, end, LLS_COPY_ASYNC));
+    add(m, &m->counts[AHEAD], copy_out(m, part, block, from, end, LLS_COPY_ASYNC));
   }
   return true;
 }
@@ -244,7 +244,7 @@ void bidi_copy_back(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   struct sequence *s = &m->sequences[m->parts[part].owner];
   enum lls_copy_order order =
       s->moving != NOT_MOVING ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;
-  add(m, &m->restored, until - from);
+  add(m, &m->counts[RESTORED], until - from);
   for (uint32_t end; from < until; from = end) {
     end = group_end(m, from, until);
     uint32_t block = table_of(m, s)[from / m->side.block_tokens] - 1;

@@ -113,7 +113,7 @@ static int displace(struct bidirectional *m, uint32_t other, uint32_t n)
   if (rc < 0)
     return rc;
   bidi_resize(m, other, m->parts[other].count - n);
-  add(m, &m->displaced, n);
+  add(m, &m->counts[DISPLACED], n);
   return 0;
 }
 
@@ -158,7 +158,7 @@ static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bo
       if (!q->displace)
         return some;
       q->displace = false;
-      m->kept_by_host += lls_pol_slabs_available(&m->side.slabs[LLS_TIER_HOST]) == 0;
+      m->counts[KEPT] += lls_pol_slabs_available(&m->side.slabs[LLS_TIER_HOST]) == 0;
       continue;
     }
     if (cached)

@@ -23,10 +23,10 @@
  * instead. */
 static uint32_t copy_part(struct bidirectional *m, uint32_t part)
 {
-  uint32_t owner = m->parts[part].owner, before = m->ahead;
+  uint32_t owner = m->parts[part].owner, before = m->counts[AHEAD];
   if (owner != LLS_POL_NIL && m->sequences[owner].moving == NOT_MOVING)
     bidi_copy_ahead(m, part);
-  return m->ahead > before;
+  return m->counts[AHEAD] > before;
 }
 
 /* Tokens of the other end that the sequence's next one would displace. */
