@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The vtable of a manager, over the usual policy; see face.h. */
+#include "side_inside.h"
+
 #include <llmserve/policy/face.h>
 
 #include <llmserve/policy/count.h>
@@ -24,6 +26,8 @@ static bool has_form(const struct lls_pol_side *m, uint32_t form)
 int lls_pol_face_begin(void *self)
 {
   struct lls_pol_side *m = self;
+  if (!m->journal.open)
+    side_make_waiting_small(m);
   int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;

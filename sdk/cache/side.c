@@ -442,17 +442,19 @@ static uint32_t equal_block(const struct lls_pol_side *m, const struct lls_reque
 }
 
 /* Makes the i-th block known, or goes over to the equal one that is. A block becomes
- * small before it is known: what the tree has is never written. */
-static void make_known(struct lls_pol_side *m, struct lls_pol_sequence *s,
+ * small before it is known: what the tree has is never written. False: it waits. */
+static bool make_known(struct lls_pol_side *m, struct lls_pol_sequence *s,
                        const struct lls_request *r, uint32_t group, uint32_t i,
                        bool fresh)
 {
-  if (fresh && equal_block(m, r, group, i) == LLS_POL_NIL)
-    side_make_small(m, s, group, i);
+  if (fresh && equal_block(m, r, group, i) == LLS_POL_NIL &&
+      !side_make_small(m, s, group, i, false))
+    return false;
   uint32_t own = side_unit(m, s, group, i);
   uint32_t known = lls_pol_tree_put(&m->tree, r->keys, i, group, LLS_TIER_DEVICE, own);
   if (known != own)
     go_over(m, s, group, i, known);
+  return true;
 }
 
 /* Full blocks from the `before`-th on are full since this step. */
@@ -462,13 +464,17 @@ static void note_full(struct lls_pol_side *m, struct lls_pol_sequence *s,
   struct lls_pol_list *list = side_list(m, s, group);
   bool has_small = side_has_small(m, LLS_TIER_DEVICE, group);
   uint32_t full = s->cached / m->block_tokens;
-  for (uint32_t i = lls_pol_max(list->known, list->gone); m->shares && i < full; i++) {
-    make_known(m, s, r, group, i, has_small && i >= before);
-    list->known = i + 1;
+  bool done = true;
+  for (uint32_t i = lls_pol_max(list->known, list->gone); m->shares && i < full && done;
+       i++) {
+    done = make_known(m, s, r, group, i, has_small && i >= before);
+    list->known = i + done;
   }
   for (uint32_t i = lls_pol_max(before, list->gone); !m->shares && has_small && i < full;
        i++)
-    side_make_small(m, s, group, i);
+    done &= side_make_small(m, s, group, i, false);
+  if (!done)
+    side_wait(m, s);
 }
 
 /* Gives back what no later step reads. */

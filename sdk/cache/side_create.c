@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Room in the journal, so that plans may change their mind some times. */
 #define CHANGES_PER_BLOCK    24
@@ -194,7 +195,9 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->pending = calloc(m->max_copies, sizeof *m->pending);
   m->marks = calloc(most, sizeof *m->marks);
-  return m->journal.changes && m->copies && m->pending && m->marks ? 0 : -ENOMEM;
+  m->waits = calloc(m->rows.n_slots, sizeof *m->waits);
+  return m->journal.changes && m->copies && m->pending && m->marks && m->waits ? 0
+                                                                               : -ENOMEM;
 }
 
 int lls_pol_side_create(struct lls_pol_side *m, const struct lls_host *host,
@@ -229,7 +232,8 @@ void lls_pol_side_make_empty(struct lls_pol_side *m)
     lls_pol_slabs_make_empty(&m->slabs[tier]);
   lls_pol_tree_make_empty(&m->tree);
   lls_pol_rows_make_empty(&m->rows);
-  m->n_copies = m->n_pending = 0;
+  m->n_copies = m->n_pending = m->n_waiting = 0;
+  memset(m->waits, 0, m->rows.n_slots * sizeof *m->waits);
 }
 
 void lls_pol_side_destroy(struct lls_pol_side *m)
@@ -242,4 +246,5 @@ void lls_pol_side_destroy(struct lls_pol_side *m)
   free(m->copies);
   free(m->pending);
   free(m->marks);
+  free(m->waits);
 }

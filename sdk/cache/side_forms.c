@@ -109,19 +109,20 @@ uint32_t lls_pol_side_take(struct lls_pol_side *m, const struct lls_pol_sequence
                             full ? m->full[tier][group].kind : m->kinds[tier][group]);
 }
 
-void side_make_small(struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                     uint32_t group, uint32_t i)
+bool side_make_small(struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                     uint32_t group, uint32_t i, bool may_move)
 {
   struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
   const struct lls_pol_side_form *full = &m->full[LLS_TIER_DEVICE][group];
   if (!side_has_small(m, LLS_TIER_DEVICE, group) ||
       side_is_small(m, LLS_TIER_DEVICE, group, side_unit(m, s, group, i)) ||
       !lls_pol_side_can_copy(m, 1 + (uint64_t)slabs->blocks_per_slab))
-    return;
+    return true;
   lls_pol_slabs_begin(slabs);
+  slabs->may_move = may_move;
   uint32_t to = lls_pol_slabs_take(slabs, full->kind);
   if (to == LLS_POL_NIL)
-    return;
+    return may_move;
   uint32_t from = side_unit(m, s, group, i); /* after the take, which may have moved it */
   const struct lls_copy copy = {.order = LLS_COPY_BEFORE_STEP,
                                 .group = (uint8_t)group,
@@ -133,4 +134,36 @@ void side_make_small(struct lls_pol_side *m, const struct lls_pol_sequence *s,
   side_put(m, s, LLS_TIER_DEVICE, group, i, to, 0);
   lls_pol_tree_let_go(&m->tree, LLS_TIER_DEVICE, from);
   lls_pol_count(m->host, "blocks_quantised", 1);
+  return true;
+}
+
+void side_wait(struct lls_pol_side *m, const struct lls_pol_sequence *s)
+{
+  bool *waits = &m->waits[s - m->rows.sequences];
+  m->n_waiting += !*waits;
+  *waits = true;
+}
+
+/* What the tree has is not converted: others read it. */
+static void make_small(struct lls_pol_side *m, const struct lls_pol_sequence *s)
+{
+  if (s->where != LLS_POL_ON_DEVICE || s->partial)
+    return;
+  for (uint32_t group = 0; group < m->n_groups; group++) {
+    const struct lls_pol_list *list = side_list(m, s, group);
+    uint32_t full = lls_pol_min(s->cached / m->block_tokens, list->past);
+    uint32_t first = lls_pol_max(list->known, list->gone);
+    for (uint32_t i = first; side_has_small(m, LLS_TIER_DEVICE, group) && i < full; i++)
+      side_make_small(m, s, group, i, true);
+  }
+}
+
+void side_make_waiting_small(struct lls_pol_side *m)
+{
+  for (uint32_t slot = 0; slot < m->rows.n_slots && m->n_waiting > 0; slot++)
+    if (m->waits[slot]) {
+      m->waits[slot] = false;
+      m->n_waiting--;
+      make_small(m, &m->rows.sequences[slot]);
+    }
 }

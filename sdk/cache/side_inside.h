@@ -92,8 +92,13 @@ void side_put(struct lls_pol_side *, const struct lls_pol_sequence *, uint32_t t
 uint32_t side_count_small(const struct lls_pol_side *, const struct lls_pol_sequence *,
                           uint32_t group, uint32_t begin, uint32_t end);
 /* Gives a block back that was full just now and takes a small one, if it can be had: the
- * copy is of the next step. Not in a transaction. */
-void side_make_small(struct lls_pol_side *, const struct lls_pol_sequence *,
-                     uint32_t group, uint32_t i);
+ * copy is of the next step. Not in a transaction. False: it has to wait until blocks of
+ * other sequences may move, side_make_waiting_small. */
+bool side_make_small(struct lls_pol_side *, const struct lls_pol_sequence *,
+                     uint32_t group, uint32_t i, bool may_move);
+/* The sequence's full blocks wait. */
+void side_wait(struct lls_pol_side *, const struct lls_pol_sequence *);
+/* Before a transaction begins: nobody has block tables. */
+void side_make_waiting_small(struct lls_pol_side *);
 
 #endif

@@ -21,8 +21,10 @@
 struct rig_request {
   struct lls_request view;
   struct lls_key keys[KEYS];
-  uint64_t contents[CONTEXT]; /* of each token: of it and all before */
-  uint32_t run;               /* tokens of this step */
+  uint64_t contents[CONTEXT];   /* of each token: of it and all before */
+  uint32_t run;                 /* tokens of this step */
+  struct lls_block_table table; /* of this step, which reads it until computed */
+  uint64_t table_sum;
   bool alive;
 };
 
@@ -178,11 +180,22 @@ static inline void rig_copy(struct rig *r)
   }
 }
 
+static inline uint64_t rig_table_sum(const struct lls_block_table *t)
+{
+  uint64_t sum = t->n_groups;
+  for (uint32_t group = 0; group < t->n_groups; group++)
+    for (uint32_t i = 0; i < t->lists[group].n_entries; i++) {
+      const struct lls_block_entry *e = &t->lists[group].entries[i];
+      sum = 31 * (31 * (31 * sum + e->block) + e->first_token) + e->form;
+    }
+  return sum;
+}
+
 /* A step computes the request's tokens: it reads what its groups read, and writes. */
 static inline void rig_compute(struct rig *r, struct rig_request *q, uint32_t cached)
 {
-  struct lls_block_table table;
-  assert_int_equal(lls_pol_face_table(r->side, &q->view, &table), 0);
+  assert_int_equal(lls_pol_face_table(r->side, &q->view, &q->table), 0);
+  const struct lls_block_table table = q->table;
   assert_int_equal(table.n_groups, r->engine.n_groups);
   for (uint32_t group = 0; group < table.n_groups; group++) {
     const struct lls_group_list *list = &table.lists[group];

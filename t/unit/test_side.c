@@ -125,7 +125,15 @@ static void finish_step(struct rig *r)
       continue;
     lls_pol_face_info(r->side, &q->view, &info);
     rig_compute(r, q, info.cached_tokens);
-    q->view.cached_tokens = info.cached_tokens + q->run;
+    q->view.cached_tokens = info.cached_tokens;
+    q->table_sum = rig_table_sum(&q->table);
+  }
+  for (uint32_t i = 0; i < REQUESTS; i++) {
+    struct rig_request *q = &r->requests[i];
+    if (!q->alive || q->run == 0)
+      continue;
+    assert_int_equal(q->table_sum, rig_table_sum(&q->table)); /* nothing has moved */
+    q->view.cached_tokens += q->run;
     if (q->view.cached_tokens == lls_request_length(&q->view)) {
       q->view.generated_tokens++;
       q->view.n_keys = lls_request_length(&q->view) / TOKENS;

@@ -74,6 +74,10 @@ struct lls_pol_side {
   struct lls_pol_tree tree; /* of blocks on the device */
   struct lls_pol_rows rows;
   uint32_t *marks; /* (blocks of a tier) for audits */
+  /* by slot: full blocks wait until the next transaction to be converted, since blocks
+   * that steps still read would have to move */
+  bool *waits;
+  uint32_t n_waiting;
 
   struct lls_copy *copies;  /* (max_copies) of this step */
   struct lls_copy *pending; /* (max_copies) copies that come first in the next step */
