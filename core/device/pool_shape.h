@@ -155,11 +155,8 @@ static inline uint32_t lls_unit_layers(const struct lls_pool_shape *s)
 
 /*
  * Bytes of a unit, whole vectors, made for as many layers as lls_unit_layers: a group of
- * more layers has blocks of more units, and no group wastes any. With INT8 blocks on the
- * host alone it is the most that all forms are multiples of, so that none wastes any.
- * Where the device has INT8 blocks such a block is one unit, and one in the cache's own
- * type two, if the last part of them is unused: a manager that turns one into the other
- * all the time finds room without moving others.
+ * more layers has blocks of more units, and no group wastes any. With INT8 blocks it is
+ * the most that all forms are multiples of, so that none wastes any either.
  */
 static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 {
@@ -168,8 +165,6 @@ static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
   size_t vector = s->head_dim * lls_dtype_bytes(s->element);
   size_t unit = lls_form_bytes(&part, LLS_FORM_KV) / 2;
   size_t int8 = (lls_form_bytes(&part, LLS_FORM_INT8) + vector - 1) / vector * vector;
-  if (s->int8 == LLS_INT8_ALL)
-    return int8 > unit ? int8 : unit;
   return lls_common_divisor(unit, s->int8 != LLS_INT8_OFF ? int8 : 0);
 }
 

@@ -94,19 +94,22 @@ int server_load_template(struct server *s, struct lls_error *err)
 
 /*
  * A step writes blocks in the pool's own type. Where full blocks become int8, all but
- * those of a step are, and one more in the pool's own type is there to convert from: a
- * step may end within a block, so its blocks are one more than its tokens fill.
+ * those of a step are: a step may begin and end within a block, so its blocks are two
+ * more than its tokens fill. Blocks of the two sizes lie in slabs (policy/slabs.h), of
+ * which one is spare to convert into, and each size may leave a hole in one.
  */
 static size_t blocks_in_pool(const struct lls_config *c, const struct lls_engine *engine)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
   size_t wide = lls_form_units(pool, LLS_FORM_KV), units = pool->device_units;
-  size_t step = lls_engine_caps(engine)->max_step_tokens / pool->block_tokens + 3;
+  size_t step = lls_engine_caps(engine)->max_step_tokens / pool->block_tokens + 2;
   if (c->cache.pool.int8 != LLS_INT8_ALL ||
       !lls_cache_makes(&c->policies.cache.module->cache, LLS_FORM_INT8))
     return units / wide;
-  size_t narrow = lls_form_units(pool, LLS_FORM_INT8), rest = step * wide;
-  size_t blocks = units > rest ? step - 1 + (units - rest) / narrow : 0;
+  size_t narrow = lls_form_units(pool, LLS_FORM_INT8);
+  size_t slab = narrow / lls_common_divisor(wide, narrow) * wide, most = 8 * wide;
+  size_t rest = step * wide + 3 * (slab < most ? slab : most);
+  size_t blocks = units > rest ? step + (units - rest) / narrow : 0;
   return blocks > units / wide ? blocks : units / wide;
 }
 

@@ -89,7 +89,7 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
       .latent = shape->latent,
   };
-  uint32_t units = lls_form_units(&pool, LLS_FORM_KV);
+  uint32_t units = most_block_units(&pool);
   pool.device_units = n_blocks * units;
   assert_int_equal(device->ops->pool_create(device, &pool, &b->pool, NULL), 0);
   block_lists_init(&b->blocks, n_blocks, shape->block_tokens, units);

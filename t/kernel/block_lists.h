@@ -20,6 +20,15 @@ struct block_lists {
   uint32_t n_ends, n_shared;
 };
 
+/* Units of the largest block in a form that the pool's device has: with few tokens that
+ * is INT8, for its scales. */
+static inline uint32_t most_block_units(const struct lls_pool_shape *s)
+{
+  uint32_t wide = lls_form_units(s, LLS_FORM_KV);
+  uint32_t int8 = lls_pool_has_int8(s, false) ? lls_form_units(s, LLS_FORM_INT8) : 0;
+  return int8 > wide ? int8 : wide;
+}
+
 static inline void block_lists_init(struct block_lists *b, uint32_t n,
                                     uint32_t block_tokens, uint32_t block_units)
 {

@@ -63,7 +63,7 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
       .element = shape->element,
       .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
   };
-  uint32_t units = lls_form_units(&b->pool, LLS_FORM_KV);
+  uint32_t units = most_block_units(&b->pool);
   b->pool.device_units = 1024 * units;
   block_lists_init(&b->blocks, 1024, shape->block_tokens, units);
   return b;

@@ -66,8 +66,8 @@ static const struct lls_pool_shape pool_shape = {.layers = 1,
                                                  .head_dim = 64,
                                                  .block_tokens = 16,
                                                  .element = LLS_F32,
-                                                 .device_units = 4,
-                                                 .host_units = 4,
+                                                 .device_units = 32,
+                                                 .host_units = 32,
                                                  .int8 = LLS_INT8_ALL};
 
 static void pools(struct lls_device *d)

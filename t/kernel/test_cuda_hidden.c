@@ -60,7 +60,7 @@ static struct batch *open_batch(const struct pair *p, const struct shape *shape)
       .max_context = MAX_CONTEXT,
       .int8 = shape->int8,
   };
-  uint32_t units = lls_form_units(&b->pool, LLS_FORM_KV);
+  uint32_t units = most_block_units(&b->pool);
   b->pool.device_units = 1024 * units;
   block_lists_init(&b->blocks, 1024, shape->block_tokens, units);
   block_lists_init(&b->scratch, 512, shape->block_tokens, 1);

@@ -9,7 +9,8 @@
 
 #include "t/simt/include/cuda_runtime_api.h"
 
-#define BLOCK_UNITS   2 /* of a block in KV form */
+#define BLOCK_UNITS   4 /* room for a block in KV form, or for two in INT8 */
+#define HALF          2
 #define DEVICE_BLOCKS 6
 #define HOST_BLOCKS   4
 #define DEVICE_UNITS  (BLOCK_UNITS * DEVICE_BLOCKS)
@@ -174,8 +175,8 @@ static void order(const struct pair *p)
 
 /* ---- int8 -------------------------------------------------------------------------- */
 
-/* The contents of a unit, as far as it may be read. An int8 block takes one unit, and a
- * KV block as many as in the pool without int8 blocks. */
+/* The contents of half of a block's room, as far as it may be read, at its first unit. An
+ * int8 block takes at most a half, and no other block is in the room of a KV block. */
 enum content { JUNK, MODEL, MODEL_END, INT8 };
 
 struct contents {
@@ -190,21 +191,21 @@ static bool is_int8(uint32_t form)
 static bool holds(const enum content *unit, uint32_t form, uint32_t block)
 {
   return is_int8(form) ? unit[block] == INT8
-                       : unit[block] == MODEL && unit[block + 1] == MODEL_END;
+                       : unit[block] == MODEL && unit[block + HALF] == MODEL_END;
 }
 
 static void put(enum content *unit, uint32_t form, uint32_t block)
 {
   unit[block] = is_int8(form) ? INT8 : MODEL;
   if (is_int8(form))
-    unit[block ^ 1] = unit[block ^ 1] == INT8 ? INT8 : JUNK;
+    unit[block ^ HALF] = unit[block ^ HALF] == INT8 ? INT8 : JUNK;
   else
-    unit[block + 1] = MODEL_END;
+    unit[block + HALF] = MODEL_END;
 }
 
 static uint32_t random_block_in(bool host, uint32_t form)
 {
-  return random_block(host) + (is_int8(form) ? random_bits() % BLOCK_UNITS : 0);
+  return random_block(host) + (is_int8(form) ? random_bits() % 2 * HALF : 0);
 }
 
 /* A random possible copy of a whole block to any other unit. */
@@ -245,7 +246,7 @@ static void read_int8(struct lls_device *d, struct lls_pool *pool,
   for (uint32_t side = 0; side < 2; side++) {
     make_slots(&a, BLOCK_UNITS);
     for (uint32_t i = 0; i < SLOTS; i++) { /* unit 0 is also read as other rows' blocks */
-      uint32_t block = a.entries[i].block + side;
+      uint32_t block = a.entries[i].block + side * HALF;
       bool there = unit[block] == INT8;
       a.entries[i].block = there ? block : 0;
       a.entries[i].form = there ? LLS_FORM_INT8 : LLS_FORM_KV;
@@ -358,7 +359,7 @@ static void quantise_two(struct lls_device *d, struct lls_pool *pool)
   for (uint32_t i = 0; i < 2; i++)
     list[i] = (struct lls_copy){.n_slots = BLOCK_TOKENS,
                                 .source = i * BLOCK_UNITS,
-                                .target = FIRST_INT8 + i,
+                                .target = FIRST_INT8 + i * HALF,
                                 .target_form = LLS_FORM_INT8};
   copy_all(d, pool, list, 2);
 }
@@ -387,7 +388,7 @@ static struct lls_pull random_pull(void)
   c.source_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
   c.target_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
   if (random_bits() % 3 == 0) {
-    c.source = FIRST_INT8 + random_bits() % 2;
+    c.source = FIRST_INT8 + random_bits() % 2 * HALF;
     c.source_form = LLS_FORM_INT8;
   }
   return c;

@@ -197,8 +197,8 @@ static void test_pulls(void **state)
   teardown(&other_state);
 }
 
-/* A pool with int8 blocks: block 0, the same in int8 in unit 4, widened from there in
- * units 6 and 7. */
+/* A pool with int8 blocks, here of two units each: block 0, the same in int8 in units 4
+ * and 5, widened from there in units 6 and 7. */
 static struct lls_pool *quantised_pool(struct fixture *f)
 {
   struct lls_pool_shape with_scales = shape;
@@ -244,10 +244,10 @@ static void test_int8_pulls(void **state)
     }
     assert_memory_equal(f->pool->device, here, bytes);
   }
-  const struct lls_pull last = {.source = DEVICE_UNITS - 1,
+  const struct lls_pull last = {.source = DEVICE_UNITS - 2,
                                 .n_slots = 1,
                                 .source_form = LLS_FORM_INT8},
-                        outside = {.source = DEVICE_UNITS,
+                        outside = {.source = DEVICE_UNITS - 1,
                                    .n_slots = 1,
                                    .source_form = LLS_FORM_INT8};
   assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &last, 1), 0);
@@ -383,7 +383,9 @@ static void test_int8_is_within_half_a_step(void **state)
   for (int round = 0; round < 200; round++) {
     enum lls_dtype element = round % 2 ? LLS_BF16 : LLS_F32;
     struct lls_pool *p = int8_pool(f, element, LLS_INT8_ALL);
-    uint32_t unit = random_between(2, 9), on_host = random_between(0, 5);
+    uint32_t units = lls_form_units(&p->shape, LLS_FORM_INT8);
+    uint32_t unit = random_between(2, DEVICE_UNITS - units);
+    uint32_t on_host = random_between(0, HOST_UNITS - units);
     float was[NUMBERS];
     for (uint32_t i = 0; i < NUMBERS; i++) {
       put(p, 0, i, channel_number(i % 8 + i / (BLOCK_TOKENS * 8)));
@@ -460,14 +462,15 @@ static void test_int8_refused(void **state)
   const struct fixture *f = *state;
   struct lls_pool *all = int8_pool(f, LLS_BF16, LLS_INT8_ALL);
   struct lls_pool *swapped = int8_pool(f, LLS_BF16, LLS_INT8_SWAPPED);
+  uint32_t last = DEVICE_UNITS - lls_form_units(&all->shape, LLS_FORM_INT8);
   struct lls_copy c = {
-      .target = DEVICE_UNITS - 1, .target_form = LLS_FORM_INT8, .n_slots = BLOCK_TOKENS};
+      .target = last, .target_form = LLS_FORM_INT8, .n_slots = BLOCK_TOKENS};
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), 0);
   assert_int_equal(f->device->ops->pool_copy(f->device, swapped, &c, 1), -EINVAL);
   assert_int_equal(f->device->ops->pool_copy(f->device, f->pool, &c, 1), -EINVAL);
   c.n_slots = BLOCK_TOKENS - 1; /* blocks of INT8 are full */
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
-  c.n_slots = BLOCK_TOKENS, c.target = DEVICE_UNITS;
+  c.n_slots = BLOCK_TOKENS, c.target = last + 1;
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
   c.target = 0, c.target_form = LLS_FORM_FP8;
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);

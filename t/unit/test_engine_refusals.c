@@ -337,18 +337,19 @@ static void test_unsupported_forms(void **state)
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
 }
 
-/* INT8 blocks must be full, are never written, and are one unit each. */
+/* INT8 blocks must be full, are never written, and are five units each. */
 static void test_bad_int8_blocks(void **state)
 {
   struct drive_model *m = *state;
   struct step s;
   make_step(&s);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(m->engine);
   s.part.context = 32;
   s.sequence.kv[0].form = s.sequence.kv[1].form = LLS_FORM_INT8;
-  s.sequence.kv[1].block = DRIVE_DEVICE_UNITS - 1;
+  s.sequence.kv[1].block = pool->device_units - 5;
   accept(m, &s);
   s.sequence.kv[1].block++;
-  refuse(m, &s, -EINVAL, "block of 1 units from unit 512 on of 512 in the pool");
+  refuse(m, &s, -EINVAL, "block of 5 units from unit 2044 on of 2048 in the pool");
   s.sequence.kv[1].block = 0;
   s.part.context = 31;
   refuse(m, &s, -EINVAL, "an int8 block of 16 tokens from 16 on where 31 are cached");
