@@ -44,6 +44,7 @@ struct rig {
   uint32_t owner[LLS_POL_TIERS][UNITS]; /* first unit of the block there */
   struct dice dice;
   uint64_t ids;
+  bool alone; /* no prefixes are shared or kept */
   uint32_t hits, swaps, moves, evicted, made_small; /* that there were any */
 };
 
@@ -68,7 +69,7 @@ static inline struct lls_pol_side *rig_side(struct rig *r)
   struct lls_pol_side *side = calloc(1, sizeof *side);
   side->converts = true;
   assert_int_equal(lls_pol_side_create(side, &r->host, &r->geometry), 0);
-  side->shares = true;
+  side->shares = !r->alone;
   return side;
 }
 
@@ -76,7 +77,7 @@ static inline struct lls_pol_side *rig_side(struct rig *r)
 static inline void rig_make(struct rig *r, const struct lls_group *groups, uint32_t n,
                             uint32_t host_units, const uint32_t full[2], uint64_t seed)
 {
-  *r = (struct rig){.dice = {seed}};
+  *r = (struct rig){.dice = {seed}, .alone = seed % 3 == 0};
   for (uint32_t i = 0; i < n; i++)
     r->groups[i] = &groups[i];
   r->engine = (struct lls_engine_caps){.size = sizeof r->engine,

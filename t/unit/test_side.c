@@ -58,6 +58,8 @@ static const struct set {
     {1, {SMALLER(2, 1)}, {LLS_FORM_NONE, LLS_FORM_INT8}},
     {1, {SMALLER(2, 1)}, {LLS_FORM_INT8, LLS_FORM_INT8}},
     {1, {SMALLER(7, 4)}, {LLS_FORM_INT8, LLS_FORM_INT8}},
+    {1, {SMALLER(4, 3)}, {LLS_FORM_INT8, LLS_FORM_INT8}},
+    {1, {SMALLER(8, 5)}, {LLS_FORM_INT8, LLS_FORM_INT8}},
     {2, {SMALLER(5, 3), WINDOW(17, 10)}, {LLS_FORM_INT8, LLS_FORM_INT8}},
 };
 
