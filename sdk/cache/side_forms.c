@@ -144,7 +144,7 @@ void side_wait(struct lls_pol_side *m, const struct lls_pol_sequence *s)
   *waits = true;
 }
 
-/* What the tree has is not converted: others read it. */
+/* Converts the full blocks that the tree does not have: other sequences read the rest. */
 static void make_small(struct lls_pol_side *m, const struct lls_pol_sequence *s)
 {
   if (s->where != LLS_POL_ON_DEVICE || s->partial)

@@ -98,7 +98,8 @@ bool side_make_small(struct lls_pol_side *, const struct lls_pol_sequence *,
                      uint32_t group, uint32_t i, bool may_move);
 /* The sequence's full blocks wait. */
 void side_wait(struct lls_pol_side *, const struct lls_pol_sequence *);
-/* Before a transaction begins: nobody has block tables. */
+/* Converts the blocks that wait. Called before a transaction begins: the core has no
+ * block tables then. */
 void side_make_waiting_small(struct lls_pol_side *);
 
 #endif

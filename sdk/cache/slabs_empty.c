@@ -135,7 +135,7 @@ static bool move_all(struct lls_pol_slabs *s, uint32_t x)
 }
 
 /* How many slabs' worth of holes a class may have before blocks are copied into them:
- * what is kept leaves in whole slabs then, but for the ends of sequences. */
+ * kept blocks leave in whole slabs then, but for the ends of sequences. */
 static uint32_t hole_slabs(const struct lls_pol_slabs *s)
 {
   return 1 + s->n_slabs / 100;

@@ -44,7 +44,7 @@ struct rig {
   uint32_t owner[LLS_POL_TIERS][UNITS]; /* first unit of the block there */
   struct dice dice;
   uint64_t ids;
-  bool alone; /* no prefixes are shared or kept */
+  bool alone;                                       /* no prefixes are shared or kept */
   uint32_t hits, swaps, moves, evicted, made_small; /* that there were any */
 };
 
