@@ -22,6 +22,7 @@
 #define CHUNK_TOKENS 1024
 /* bytes of each thread for the states of shared rows */
 #define PARTS_BYTES     ((size_t)512 << 10)
+#define FEW_QUERIES     16
 #define ITEM_COST_FIXED 16 /* the fixed cost of widening K and V, in queries */
 
 /* Some rows of a sequence, and the chunks of tokens that any of these rows sees. */
@@ -44,6 +45,8 @@ struct run {
   struct lls_cpu_device *device;
   struct lls_attention_shape shape;
   uint32_t layer, group, stride;
+  /* (KV head, part of its q heads) pairs, which threads take; and parts of a KV head */
+  uint32_t kv_parts, splits;
   const float *qkv; /* (n_rows, columns) */
   size_t columns;
   float *out; /* (n_rows, heads head_dim) */
@@ -161,8 +164,8 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
           r->shape.slopes != NULL ? r->shape.slopes + (size_t)head * r->group : NULL,
       .window = r->shape.window,
       .bf16 = r->device->pool->shape.element == LLS_BF16,
-      .k = kv_list(r, head, s, false),
-      .v = kv_list(r, head, s, true),
+      .k = kv_list(r, head / r->splits, s, false),
+      .v = kv_list(r, head / r->splits, s, true),
   };
 }
 
@@ -177,7 +180,7 @@ static struct lls_attention_state part_at(const struct run *r, const struct item
                                           uint32_t head, uint32_t chunk)
 {
   uint32_t queries = item->rows.n * r->group;
-  size_t index = (size_t)(chunk - item->rows.first_chunk) * r->shape.kv_heads + head;
+  size_t index = (size_t)(chunk - item->rows.first_chunk) * r->kv_parts + head;
   return state_at(r->parts + item->parts + index * state_floats(queries, r->stride),
                   queries, r->stride);
 }
@@ -214,7 +217,7 @@ static void attention_task(void *arg, unsigned thread, unsigned n_threads)
   (void)n_threads;
   struct run *r = arg;
   void *scratch = lls_cpu_scratch(r->device, thread);
-  uint32_t heads = r->shape.kv_heads, n = r->n_items * heads;
+  uint32_t heads = r->kv_parts, n = r->n_items * heads;
   for (;;) {
     uint32_t i = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
     if (i >= n)
@@ -233,7 +236,7 @@ static void merge_parts(const struct run *r)
   for (const struct item *item = r->items; item < r->items + r->n_items; item++) {
     if (!item->shared || item->first_chunk != item->rows.first_chunk)
       continue;
-    for (uint32_t head = 0; head < r->shape.kv_heads; head++) {
+    for (uint32_t head = 0; head < r->kv_parts; head++) {
       struct lls_attention_state sum = part_at(r, item, head, item->first_chunk);
       for (uint32_t c = item->first_chunk + 1; c < item->rows.past_chunk; c++) {
         struct lls_attention_state part = part_at(r, item, head, c);
@@ -300,8 +303,7 @@ static void add_cost(struct run *r, const struct rows *rows, uint64_t *total)
 static void add_items(struct run *r, const struct rows *rows, uint64_t *grain)
 {
   uint64_t chunks = rows->past_chunk - rows->first_chunk, n = cost(r, rows) / *grain + 1;
-  size_t floats =
-      chunks * r->shape.kv_heads * state_floats(rows->n * r->group, r->stride);
+  size_t floats = chunks * r->kv_parts * state_floats(rows->n * r->group, r->stride);
   n = n < chunks ? n : chunks;
   if (floats > r->parts_size - r->parts_used)
     n = 1;
@@ -321,8 +323,22 @@ static void share_out(struct run *r)
 {
   uint64_t total = 0, grain;
   each_rows(r, add_cost, &total);
-  grain = total * r->shape.kv_heads / (2 * (uint64_t)r->device->n_threads) + 1;
+  grain = total * r->kv_parts / (2 * (uint64_t)r->device->n_threads) + 1;
   each_rows(r, add_items, &grain);
+}
+
+/* Returns in how many parts the q heads of a KV head are taken: as many as give each
+ * thread work, but with at least FEW_QUERIES each, since each part widens K and V again.
+ * A latent has one KV head for all heads. */
+static uint32_t splits_of(const struct lls_cpu_device *d,
+                          const struct lls_attention_shape *s)
+{
+  uint32_t group = s->heads / s->kv_heads, splits = 1;
+  uint64_t pairs = (uint64_t)d->step->n_rows * s->kv_heads;
+  while (pairs * splits < 2 * (uint64_t)d->n_threads && group % (2 * splits) == 0 &&
+         group / (2 * splits) >= FEW_QUERIES)
+    splits *= 2;
+  return splits;
 }
 
 /* ---- the operation --------------------------------------------------------------- */
@@ -369,11 +385,14 @@ void lls_cpu_attention(struct lls_device *device, const struct lls_attention_sha
   if (check_shape(d, shape, layer) != 0)
     return;
   const struct lls_cpu_attention_kernels *k = &d->kernels.attention;
+  uint32_t splits = splits_of(d, shape);
   struct run r = {
       .device = d,
       .shape = *shape,
       .layer = layer,
-      .group = shape->heads / shape->kv_heads,
+      .group = shape->heads / shape->kv_heads / splits,
+      .splits = splits,
+      .kv_parts = shape->kv_heads * splits,
       .stride = lls_attention_stride(shape->head_dim),
       .qkv = qkv,
       .columns = lls_qkv_width(shape),

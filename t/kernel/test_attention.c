@@ -44,10 +44,31 @@ static void latents(struct lls_device *device)
   }
 }
 
+/* One row, whose heads several threads share, over more than a chunk of tokens. */
+static void single_rows(struct lls_device *device)
+{
+  for (int i = 0; i < 4; i++) {
+    struct shape shape = {
+        .kv_heads = i % 2 ? 1 : 2,
+        .group = 64,
+        .head_dim = 40,
+        .block_tokens = 16,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .latent = i < 2,
+    };
+    struct batch b;
+    open_batch(&b, device, &shape, 200);
+    add_sequence(&b, 1500, 1, false);
+    check(&b, NULL);
+    close_batch(&b);
+  }
+}
+
 static void test_latents(void **state)
 {
   (void)state;
   each_level(2, MAX_ROWS, 4096, latents);
+  each_level(5, MAX_ROWS, 4096, single_rows);
 }
 
 static void block_sizes(struct lls_device *device)
