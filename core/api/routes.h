@@ -30,6 +30,7 @@ struct lls_dialect;
 #define LLS_ROUTES(ROUTE, DIALECT, SHAPED)                                               \
   LLS_DIALECT_V1(DIALECT, "/completions", lls_completions)                               \
   LLS_DIALECT_V1(DIALECT, "/chat/completions", lls_chat_completions)                     \
+  LLS_DIALECT_V1(DIALECT, "/chat/completions/input_tokens", lls_chat_counts)             \
   LLS_ROUTE_V1(ROUTE, "GET", "/models", lls_handle_models)                               \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/", lls_handle_models)                              \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/*", lls_handle_model)                              \

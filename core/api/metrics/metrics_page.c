@@ -128,8 +128,14 @@ static void write_page(struct lls_page *page, const struct lls_api *api)
 
 void lls_handle_metrics(void *context, struct lls_http_exchange *exchange)
 {
+  const struct lls_api *api = context;
   struct lls_page page = {0};
+  char began[24];
   write_page(&page, context);
+  if (api->config.limits.metrics_llamacpp) { /* llama.cpp's header */
+    snprintf(began, sizeof began, "%lld", (long long)api->created_s);
+    lls_http_add_header(exchange, "Process-Start-Time-Unix", began);
+  }
   lls_http_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8",
                  page.text.data, page.text.length);
   lls_text_free(&page.text);

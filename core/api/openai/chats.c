@@ -115,3 +115,21 @@ const struct lls_dialect lls_chat_completions = {
     .failure = lls_wire_failure,
     .error = lls_api_error_json,
 };
+
+/* ---- counting ---------------------------------------------------------------------- */
+
+static json_t *count(const struct lls_generation *generation)
+{
+  return json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens",
+                   (json_int_t)lls_generation_usage(generation).prompt);
+}
+
+/* POST /v1/chat/completions/input_tokens, llama.cpp's. */
+const struct lls_dialect lls_chat_counts = {
+    .id_prefix = "chatcmpl-",
+    .params_of = LLS_CHAT,
+    .is_chat = true,
+    .read_prompts = lls_chat_read_prompts,
+    .count = count,
+    .error = lls_api_error_json,
+};

@@ -45,15 +45,17 @@ static double milliseconds(int64_t from_ns, int64_t to_ns)
   return from_ns > 0 && to_ns > from_ns ? (double)(to_ns - from_ns) / 1e6 : 0;
 }
 
-/* Puts a phase's tokens and time under names that begin with `prefix`. */
-static void put_phase(json_t **timings, const char *prefix, int64_t tokens, double ms)
+/* Puts a phase's tokens and time under names that begin with `prefix`. timed: the number
+ * of tokens that were computed in the time. */
+static void put_phase(json_t **timings, const char *prefix, int64_t tokens, int64_t timed,
+                      double ms)
 {
   const struct {
     const char *name;
     double value;
   } figures[] = {{"ms", ms},
-                 {"per_token_ms", tokens > 0 ? ms / (double)tokens : 0},
-                 {"per_second", ms > 0 ? (double)tokens * 1e3 / ms : 0}};
+                 {"per_token_ms", timed > 0 ? ms / (double)timed : 0},
+                 {"per_second", ms > 0 ? (double)timed * 1e3 / ms : 0}};
   char name[48];
   snprintf(name, sizeof name, "%s_n", prefix);
   lls_json_put(timings, name, json_integer((json_int_t)tokens));
@@ -69,9 +71,11 @@ json_t *lls_wire_timings(const struct lls_choice *choice)
   bool known = choice->shared_tokens != UINT32_MAX;
   int64_t cached = known ? choice->shared_tokens : 0;
   json_t *timings = json_pack("{s:I}", "cache_n", (json_int_t)cached);
-  put_phase(&timings, "prompt", (int64_t)choice->prompt->n_tokens - cached,
+  int64_t prompt = (int64_t)choice->prompt->n_tokens - cached, n = choice->n_tokens;
+  put_phase(&timings, "prompt", prompt, prompt,
             milliseconds(generation->arrival_ns, choice->first_token_ns));
-  put_phase(&timings, "predicted", choice->n_tokens,
+  /* the prompt's last step makes the first token */
+  put_phase(&timings, "predicted", n, n > 0 ? n - 1 : 0,
             milliseconds(choice->first_token_ns, choice->last_token_ns));
   return timings;
 }
