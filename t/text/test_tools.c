@@ -168,6 +168,25 @@ static const struct answer {
      "<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>now<|tool_call:args|>{}<|tool_"
      "call:end|><|calls|>",
      "||now({})"},
+    /* nearly JSON */
+    {"gemma4",
+     "<|tool_call>call:weather{place:<|\"|>a \"b\"\n{c}<|\"|>,days:3}<tool_call|>",
+     "||weather({\"place\": \"a \\\"b\\\"\\n{c}\", \"days\": 3})"},
+    {"gemma4",
+     "Look.<|tool_call>call:now{}<tool_call|><|tool_call>call:weather{list:[1,<|\"|>x<|"
+     "\"|>,{a:true}],days:-2.5}<tool_call|>",
+     "Look.||now({})weather({\"list\": [1, \"x\", {\"a\": true}], \"days\": -2.5})"},
+    {"gemma4", "<|channel>thought\nhm<channel|>yes", "yes|hm|"},
+    {"gemma4", "<|tool_call>call:weather{place:Bern}<tool_call|>",
+     "||weather({\"place\": \"Bern\"})"},
+    {"lfm2",
+     "<|tool_call_start|>[weather(place=\"Bern\", days=2), now()]<|tool_call_end|>",
+     "||weather({\"place\": \"Bern\", \"days\": 2})now({})"},
+    {"lfm2", "<|tool_call_start|>[weather(place='it\\'s', ok=True, l=['a', (1, None)])]",
+     "||weather({\"place\": \"it's\", \"ok\": true, \"l\": [\"a\", [1, null]]})"},
+    {"lfm2",
+     "<|tool_call_start|>[{\"name\": \"now\", \"arguments\": {}}]<|tool_call_end|>so",
+     "so||now({})"},
     /* gpt-oss */
     {"harmony",
      "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>final<|"
@@ -249,7 +268,8 @@ static void test_answers_in_any_pieces(void **state)
     const struct answer *a = &answers[i];
     const struct lls_tool_parser_options options = {
         .format = lls_tool_format_find(a->format),
-        .reasoning = lls_reasoning_format_find("think"),
+        .reasoning = lls_reasoning_format_find(
+            strcmp(a->format, "gemma4") == 0 ? "gemma4" : "think"),
         .tools = tools};
     assert_non_null(options.format);
     for (size_t piece = 0; piece < 4; piece++) {
@@ -540,6 +560,12 @@ static const struct shape {
      EACH("\n<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in "
           "c.function.arguments | items %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% "
           "endfor %}</function>\n</tool_call>")},
+    {"gemma4", false,
+     EACH(
+         "<|tool_call>call:{{ c.function.name }}{{ '{' }}{% for k, v in "
+         "c.function.arguments | items %}{{ k }}:{% if v is string %}<|\"|>{{ v "
+         "}}<|\"|>{% "
+         "else %}{{ v }}{% endif %}{{ ',' if not loop.last }}{% endfor %}}<tool_call|>")},
 };
 
 static char *render(const struct lls_chat_template *chat_template, const json_t *messages,

@@ -32,7 +32,7 @@ bool lls_tool_step_call(struct lls_tool_parser *parser)
   /* Mistral's newer format has the same mark as its older one */
   bool named =
       shape != LLS_TOOL_JSON || strcmp(parser->options.format->name, "mistral") == 0;
-  if (parser->in_list || !named)
+  if ((parser->in_list && shape != LLS_TOOL_LOOSE) || !named)
     return lls_tool_give_up(parser);
   parser->mode = LLS_TOOL_IN_NAME;
   return true;
@@ -80,7 +80,8 @@ static bool step_named(struct lls_tool_parser *parser)
   return true;
 }
 
-/* KEYED: returns -1, 0 or 1 like lls_tool_begins; *end is where the arguments begin. */
+/* KEYED, LOOSE: returns -1, 0 or 1 like lls_tool_begins; *end is where the arguments
+ * begin. */
 static int read_keyed_name(const struct lls_tool_format *format, const char *text,
                            size_t n, size_t *name, size_t *length, size_t *end)
 {
@@ -116,13 +117,16 @@ static bool step_keyed(struct lls_tool_parser *parser)
   parser->at += end;
   lls_tool_take(parser);
   parser->mode = LLS_TOOL_IN_KEYS;
+  if (parser->options.format->shape == LLS_TOOL_LOOSE)
+    lls_tool_begin_loose(parser);
   return true;
 }
 
 bool lls_tool_step_name(struct lls_tool_parser *parser)
 {
-  return parser->options.format->shape == LLS_TOOL_KEYED ? step_keyed(parser)
-                                                         : step_named(parser);
+  enum lls_tool_shape shape = parser->options.format->shape;
+  bool keyed = shape == LLS_TOOL_KEYED || shape == LLS_TOOL_LOOSE;
+  return keyed ? step_keyed(parser) : step_named(parser);
 }
 
 bool lls_tool_step_arguments(struct lls_tool_parser *parser)

@@ -258,6 +258,26 @@ static const struct lls_tool_format formats[] = {
         .syntax = {"", "<function=", ">", "</function>", "", ""},
     },
     {
+        .name = "gemma4",
+        .shape = LLS_TOOL_LOOSE,
+        .open = {"<|tool_call>"},
+        .close = "<tool_call|>",
+        .name_begin = "call:",
+        .name_end = "{",
+        .value_begin = "<|\"|>",
+        .signs = {"<|tool_call>", "<tool_call|>"},
+    },
+    {
+        .name = "lfm2",
+        .shape = LLS_TOOL_LOOSE,
+        .open = {"<|tool_call_start|>"},
+        .close = "<|tool_call_end|>",
+        .name_end = "(",
+        .signs = {"<|tool_response_start|>"},
+        .syntax = {"<|tool_call_start|>[", "{\"name\": \"", OBJECT_MIDDLE, "}", ", ",
+                   "]<|tool_call_end|>"},
+    },
+    {
         .name = "hermes",
         .shape = LLS_TOOL_JSON,
         .open = {"<tool_call>"},
@@ -291,6 +311,7 @@ static const struct lls_reasoning_format reasonings[] = {
     {"mistral", "[THINK]", "[/THINK]"},
     {"command", "<|START_THINKING|>", "<|END_THINKING|>"},
     {"seed", "<seed:think>", "</seed:think>"},
+    {"gemma4", "<|channel>thought", "<channel|>"},
 };
 
 #define N_REASONINGS (sizeof reasonings / sizeof *reasonings)

@@ -14,6 +14,7 @@ enum lls_tool_shape {
   LLS_TOOL_JSON,   /* {"name": ..., "arguments": {...}}, alone or in an array */
   LLS_TOOL_NAMED,  /* the name, name_end, and the arguments as JSON */
   LLS_TOOL_KEYED,  /* the name, and each argument with its key, between marks */
+  LLS_TOOL_LOOSE,  /* the name, and arguments in brackets that are nearly JSON */
   LLS_TOOL_CHANNEL /* gpt-oss' messages, whose headers name the recipient */
 };
 
@@ -39,19 +40,22 @@ struct lls_tool_format {
   enum lls_tool_shape shape;
   const char *open[LLS_TOOL_MARKS]; /* marks at which calls begin; NULL-terminated
                                      * unless full */
-  const char *close;       /* the mark at which a call, or a list of calls, ends; or
-                            * NULL */
-  const char *around[2];   /* marks around all calls, which have no other meaning; or
-                            * NULL */
-  bool bare;               /* an answer may also begin with a call without a mark */
-  bool lasting;            /* further calls follow without a mark */
-  const char *name_begin;  /* NAMED, KEYED: optional mark before the name; or NULL */
-  const char *name_end;    /* NAMED: mark after the name; KEYED: the same, or NULL */
+  const char *close;     /* the mark at which a call, or a list of calls, ends; or
+                          * NULL */
+  const char *around[2]; /* marks around all calls, which have no other meaning; or
+                          * NULL */
+  bool bare;             /* an answer may also begin with a call without a mark */
+  bool lasting;          /* further calls follow without a mark */
+  const char
+      *name_begin;      /* NAMED, KEYED, LOOSE: optional mark before the name; or NULL */
+  const char *name_end; /* NAMED, LOOSE: mark after the name; KEYED: the same, or
+                         * NULL */
   const char *not_a_name;  /* NAMED: a name that introduces content instead of a call,
                             * or NULL */
   const char *key_begin;   /* KEYED */
   const char *key_end;     /* KEYED */
-  const char *value_begin; /* KEYED: mark after key_end and white space, or NULL */
+  const char *value_begin; /* KEYED: mark after key_end and white space, or NULL;
+                            * LOOSE: mark around strings, or NULL: quotes */
   const char *value_end;   /* KEYED */
   const char *call_end;    /* KEYED: mark after the last argument */
   const char *signs[LLS_TOOL_MARKS]; /* a template that contains all of these has this
@@ -72,8 +76,9 @@ struct lls_reasoning_format {
   "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, glm4, hunyuan, "        \
   "deepseek_v3.2, minicpm5, kimi_k2, solar_open, deepseek_r1, deepseek_v3.1, "           \
   "mistral_v11, mistral, phi4, granite, command_r7b, command_r_plus, gigachat3, "        \
-  "nemotron_v2, apriel, functools, functionary_v3.1, hermes, llama3_json, generic"
-#define LLS_REASONING_FORMAT_NAMES "think, mistral, command, seed"
+  "nemotron_v2, apriel, functools, functionary_v3.1, gemma4, lfm2, hermes, "             \
+  "llama3_json, generic"
+#define LLS_REASONING_FORMAT_NAMES "think, mistral, command, seed, gemma4"
 
 /* Finds a format by its name in [model] tool_format; NULL if there is none. */
 const struct lls_tool_format *lls_tool_format_find(const char *name);

@@ -266,6 +266,7 @@ static bool step(struct lls_tool_parser *parser)
       [LLS_TOOL_IN_OBJECT] = lls_tool_step_object,
       [LLS_TOOL_IN_NAME] = lls_tool_step_name,
       [LLS_TOOL_IN_ARGUMENTS] = lls_tool_step_arguments,
+      [LLS_TOOL_IN_LOOSE] = lls_tool_step_loose,
       [LLS_TOOL_IN_KEYS] = lls_tool_step_keys,
       [LLS_TOOL_AFTER_CALL] = lls_tool_step_after,
       [LLS_TOOL_AT_MESSAGE] = lls_tool_step_message,

@@ -22,6 +22,7 @@ enum lls_tool_mode {
   LLS_TOOL_IN_OBJECT,    /* {"name": ..., "arguments": ...} */
   LLS_TOOL_IN_NAME,      /* reads the name of a call that is not written as an object */
   LLS_TOOL_IN_ARGUMENTS, /* after the name: JSON arguments */
+  LLS_TOOL_IN_LOOSE,     /* after the name: arguments that are nearly JSON */
   LLS_TOOL_IN_KEYS,      /* after the name: arguments with keys */
   LLS_TOOL_AFTER_CALL,
   LLS_TOOL_AT_MESSAGE, /* gpt-oss: before a header */
@@ -59,6 +60,22 @@ struct lls_tool_object {
                             arguments follow; 0: none */
 };
 
+enum lls_tool_loose_place { /* position in arguments that are nearly JSON; loose.c */
+                            LLS_LOOSE_KEY,
+                            LLS_LOOSE_VALUE,
+                            LLS_LOOSE_ELEMENT, /* of an array */
+                            LLS_LOOSE_STRING,
+                            LLS_LOOSE_AFTER
+};
+
+struct lls_tool_loose {
+  enum lls_tool_loose_place place;
+  uint32_t depth;   /* open brackets, at most 64 */
+  uint64_t objects; /* a bit for each: an object, not an array */
+  bool first;       /* nothing stands in the innermost bracket yet */
+  const char *mark; /* around the open string */
+};
+
 struct lls_tool_parser {
   struct lls_tool_parser_options options;
   struct lls_tool_answer *answer;
@@ -78,6 +95,7 @@ struct lls_tool_parser {
   struct lls_json_repair repair; /* for the call's arguments */
   struct lls_text repaired;      /* buffer for a repaired piece of arguments */
   struct lls_tool_object object;
+  struct lls_tool_loose loose;
 };
 
 bool lls_tool_is_space(char byte);
@@ -107,7 +125,10 @@ bool lls_tool_step_name(struct lls_tool_parser *parser);      /* tool_calls.c */
 bool lls_tool_step_arguments(struct lls_tool_parser *parser); /* tool_calls.c */
 bool lls_tool_step_after(struct lls_tool_parser *parser);     /* tool_calls.c */
 bool lls_tool_step_object(struct lls_tool_parser *parser);    /* tool_objects.c */
-bool lls_tool_step_keys(struct lls_tool_parser *parser);      /* tool_keys.c */
+/* loose.c: begins arguments behind their opening bracket. */
+void lls_tool_begin_loose(struct lls_tool_parser *parser);
+bool lls_tool_step_loose(struct lls_tool_parser *parser);
+bool lls_tool_step_keys(struct lls_tool_parser *parser); /* tool_keys.c */
 /* Ends an answer within a call (tool_keys.c): takes the arguments that arrived, and
  * closes them unless the answer was cut. */
 void lls_tool_finish_keys(struct lls_tool_parser *parser, bool cut);
