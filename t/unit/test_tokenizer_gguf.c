@@ -259,6 +259,7 @@ int main(void)
       IDS("falcon"),
       IDS("default"),
       IDS("llama"),
+      IDS("gemma4"),
       IN_FOLDER(test_what_a_file_leaves_out_is_told),
       IN_FOLDER(test_beginning_of_text),
       IN_FOLDER(test_types_of_tokens),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Four kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges; "llama" is
+ * Five kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges; "llama" is
  * SentencePiece's BPE, whose merges are the tokens themselves in the order of their
- * scores (merges_scored.c builds the table); "bert" is WordPiece; "t5" is
+ * scores (merges_scored.c builds the table); "gemma4" is the same with a list of merges;
+ * "bert" is WordPiece; "t5" is
  * SentencePiece's Unigram. A token's type decides whether the text is searched for it
  * before tokenisation.
  */
@@ -205,6 +206,21 @@ static int describe_llama(const struct lists *l, json_t **out, struct lls_error 
   return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the tokenizer");
 }
 
+/* No text is split into words: spaces are in the tokens. */
+static int describe_gemma4(const struct lists *l, json_t **out, struct lls_error *err)
+{
+  const char *unknown = token_of(l, KEY("unknown_token_id"));
+  bool space_before = flag(l->file, KEY("add_space_prefix"), false);
+  if (l->merges == NULL)
+    return lls_fail(err, -EINVAL, KEY("merges") " is missing");
+  *out = json_pack("{s:{s:s, s:o, s:O, s:b, s:b, s:s*}, s:o, s:o, s:o}", "model", "type",
+                   "BPE", "vocab", vocabulary(l), "merges", l->merges, "byte_fallback", 1,
+                   "fuse_unk", 1, "unk_token", unknown, "added_tokens",
+                   added_tokens(l, true), "normalizer", normalizer(space_before),
+                   "decoder", decoder(space_before));
+  return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the tokenizer");
+}
+
 /* ---- bert ----------------------------------------------------------------------- */
 
 /* Converts pieces: llama.cpp's converter marks the first piece of a word and leaves
@@ -345,13 +361,15 @@ static int describe_model(const struct lists *l, json_t **out, struct lls_error 
     return describe_gpt2(l, out, err);
   if (strcmp(kind, "llama") == 0)
     return describe_llama(l, out, err);
+  if (strcmp(kind, "gemma4") == 0)
+    return describe_gemma4(l, out, err);
   if (strcmp(kind, "bert") == 0)
     return describe_bert(l, out, err);
   if (strcmp(kind, "t5") == 0)
     return describe_t5(l, out, err);
   return lls_fail(err, -ENOTSUP,
                   KEY("model") " \"%s\" is not supported; \"gpt2\", \"llama\", "
-                               "\"bert\" and \"t5\" are",
+                               "\"gemma4\", \"bert\" and \"t5\" are",
                   kind);
 }
 
