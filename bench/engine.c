@@ -131,7 +131,8 @@ static double measure(struct bench *b, const struct load *load)
 
 static double layer_weights(const struct lls_model_config *c)
 {
-  return (double)c->hidden * (lls_qkv_columns(c) + c->heads * c->head_dim + 3.0 * c->ffn);
+  return (double)c->hidden *
+         (lls_qkv_columns(c, 0) + c->heads * c->head_dim + 3.0 * c->ffn);
 }
 
 static double head_weights(const struct lls_model_config *c)

@@ -149,7 +149,7 @@ static double measure(struct model *m, uint32_t n, double *submitting)
 static void matrices(const struct lls_model_config *c, double numbers[PRODUCTS])
 {
   double hidden = c->hidden;
-  numbers[0] = hidden * lls_qkv_columns(c);
+  numbers[0] = hidden * lls_qkv_columns(c, 0);
   numbers[1] = hidden * c->heads * c->head_dim;
   numbers[2] = hidden * c->ffn * (c->gated ? 2.0 : 1.0);
   numbers[3] = hidden * c->ffn;

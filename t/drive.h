@@ -115,11 +115,12 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
   uint32_t max_tokens = o->max_tokens > 0 ? o->max_tokens : DRIVE_MAX_TOKENS;
   uint32_t block_tokens = o->block_tokens > 0 ? o->block_tokens : 16;
   uint32_t ranks = o->group != NULL ? o->group->size : o->ranks > 0 ? o->ranks : 1;
-  uint32_t kv_heads = config->kv_heads > ranks ? config->kv_heads / ranks : 1;
+  uint32_t kv_heads = lls_most_of_layers(config, lls_layer_kv_heads);
+  kv_heads = kv_heads > ranks ? kv_heads / ranks : 1;
   const struct lls_pool_shape shape = {
       .layers = config->layers,
-      .kv_heads = ranks > 1 ? kv_heads : config->kv_heads,
-      .head_dim = config->head_dim,
+      .kv_heads = kv_heads,
+      .head_dim = lls_most_of_layers(config, lls_layer_head_dim),
       .block_tokens = block_tokens,
       .element = o->cache_element,
       .int8 = o->int8,
@@ -148,7 +149,7 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .cache_bytes = DRIVE_DEVICE_UNITS * half,
       .pool.host_memory = DRIVE_HOST_UNITS * half,
       .pool.int8 = o->int8,
-      .groups = o->groups,
+      .groups = lls_heads_differ(config) ? LLS_MAX_GROUPS : o->groups,
       .adapters = o->adapters != NULL,
   };
 }

@@ -17,6 +17,8 @@ MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 
 MLA = {"kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "num_key_value_heads": 4}
 MLA_YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32,
             "beta_fast": 32.0, "beta_slow": 1.0}
+GEMMA_ROPE = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+              "sliding_attention": ROPE}
 ALTERNATE = ["sliding_attention", "sliding_attention", "full_attention"]
 
 
@@ -82,6 +84,21 @@ FAMILIES = [
     family("hunyuan-a13b", None, "HunYuanMoEV1Config", "hunyuan-moe", head_dim=8, num_experts=4, moe_topk=2,
            num_hidden_layers=1, moe_intermediate_size=32),
     family("hy3", 24, "HYV3Config", None, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16),
+    family("gemma-4-e4b", 5, "Gemma4Config", "gemma4", {"vision_config": None, "audio_config": None}, num_hidden_layers=4,
+           head_dim=8, hidden_size_per_layer_input=8, vocab_size_per_layer_input=64, num_kv_shared_layers=2,
+           use_double_wide_mlp=True, sliding_window=16, layer_types=ALTERNATE[1:] + ALTERNATE[1:],
+           tie_word_embeddings=True, final_logit_softcapping=30.0, rope_parameters=GEMMA_ROPE, global_head_dim=16),
+    family("gemma-4-31b", 5, "Gemma4TextConfig", "gemma4", num_hidden_layers=3, head_dim=8, global_head_dim=16,
+           num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=16,
+           layer_types=ALTERNATE, tie_word_embeddings=True, rope_parameters=GEMMA_ROPE),
+    family("gemma-4-26b", 5, "Gemma4TextConfig", "gemma4", num_hidden_layers=2, head_dim=8, global_head_dim=16,
+           num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=16,
+           layer_types=ALTERNATE[1:], tie_word_embeddings=True, rope_parameters=GEMMA_ROPE, enable_moe_block=True,
+           num_experts=6, top_k_experts=2, moe_intermediate_size=16),
+    family("qwen3-vl-moe", None, "Qwen3VLMoeConfig", None, {"vision_config": VISION}, head_dim=8, rope_parameters=MROPE,
+           num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, decoder_sparse_step=1),
+    family("gpt-oss-16", 7, "GptOssConfig", None, head_dim=8, num_local_experts=6, num_experts_per_tok=2,
+           intermediate_size=16, sliding_window=16, layer_types=ALTERNATE[1:], rope_parameters=ROPE),
     family("ernie-4.5-moe", 35, "Ernie4_5_MoeConfig", None, moe_num_experts=6, moe_k=2, moe_intermediate_size=16,
            moe_num_shared_experts=2, moe_layer_start_index=1),
     family("deepseek-v2", None, "DeepseekV2Config", "deepseek2", **MLA, q_lora_rank=None, n_routed_experts=6,

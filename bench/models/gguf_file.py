@@ -34,9 +34,10 @@ def common_keys(w, f, c, arch):
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(getattr(c, "max_position_embeddings", None) or getattr(c, "max_seq_len", 2048))
     w.add_embedding_length(c.hidden_size)
-    w.add_feed_forward_length(ffn)
     w.add_head_count(heads)
-    w.add_head_count_kv(kv)
+    if arch != "gemma4":  # own_keys has lists
+        w.add_feed_forward_length(ffn)
+        w.add_head_count_kv(kv)
     rope = getattr(c, "rope_parameters", None) or {}
     full = rope.get("full_attention", rope)
     if full.get("rope_theta"):
@@ -55,10 +56,12 @@ def common_keys(w, f, c, arch):
             w.add_layer_norm_eps(getattr(c, name))
     if getattr(c, "kv_lora_rank", None):
         latent_keys(w, f, c)
-    elif head_dim * heads != c.hidden_size:
+    elif head_dim * heads != c.hidden_size and arch != "gemma4":
         w.add_key_length(head_dim)
         w.add_value_length(head_dim)
-    if rope:
+    if "sliding_attention" in rope and arch == "gemma4":
+        w.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
+    elif rope:
         w.add_rope_dimension_count(int(head_dim * full.get("partial_rotary_factor", 1.0)))
     if getattr(c, "sliding_window", None):
         w.add_sliding_window(c.sliding_window)
@@ -100,7 +103,34 @@ def split_latents(f, c, state):
     return out
 
 
+def gemma4_keys(w, c):
+    slides = [t == "sliding_attention" for t in c.layer_types]
+    layers = [c.per_layer_config[i] for i in range(c.num_hidden_layers)]
+    full, shared = layers[-1].head_dim, c.num_hidden_layers - c.num_kv_shared_layers
+    wide = [c.intermediate_size * (2 if i >= shared else 1) for i in range(c.num_hidden_layers)]
+    w.add_feed_forward_length(wide if c.use_double_wide_mlp else c.intermediate_size)
+    kv = [layer.num_key_value_heads for layer in layers]
+    w.add_head_count_kv(kv if len(set(kv)) > 1 else kv[0])
+    w.add_shared_kv_layers(c.num_kv_shared_layers)
+    w.add_embedding_length_per_layer_input(c.hidden_size_per_layer_input)
+    w.add_sliding_window_pattern(slides)
+    for add, size in ((w.add_key_length, full), (w.add_value_length, full), (w.add_key_length_swa, c.head_dim),
+                      (w.add_value_length_swa, c.head_dim), (w.add_rope_dimension_count, full),
+                      (w.add_rope_dimension_count_swa, c.head_dim)):
+        add(size)
+    if c.final_logit_softcapping:
+        w.add_final_logit_softcapping(c.final_logit_softcapping)
+    if c.enable_moe_block:
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.top_k_experts)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+    turning = int(full * c.rope_parameters["full_attention"]["partial_rotary_factor"] / 2)
+    w.add_tensor("rope_freqs.weight", np.array([1.0] * turning + [1e30] * (full // 2 - turning), np.float32))
+
+
 def own_keys(w, c, arch):
+    if arch == "gemma4":
+        gemma4_keys(w, c)
     if arch in ("granite", "minicpm"):
         if arch == "granite":
             w.add_attention_scale(c.attention_multiplier)
@@ -195,6 +225,7 @@ def text_name(name):
 
 def write(f, c, folder):
     arch = f["gguf"]
+    c.allow_global_per_layer_attribute_access = True
     w = gguf.GGUFWriter(str(folder / "model.gguf"), arch)
     heads, kv = common_keys(w, f, c, arch)
     own_keys(w, c, arch)
@@ -217,6 +248,13 @@ def write(f, c, folder):
         if c.tie_word_embeddings and name.startswith("lm_head"):
             continue
         name = name.replace("e_score_correction_bias", "e_score_correction.bias")
+        if name.endswith("layer_scalar") or (arch == "gemma4" and ".experts." in name):
+            name += ".weight"
+        scales = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale"}
+        scale = next((n for end, n in scales.items() if name.endswith(end)), None)
+        if scale is not None:
+            w.add_tensor(f"blk.{name.split('.')[2]}.{scale}", p.float().numpy())
+            continue
         own = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert own is not None, name
         if arch == "nemotron" and name.endswith("norm.weight"):

@@ -41,15 +41,19 @@ def randomise(model, seed, tied):
         leaf = name.rsplit(".", 2)[-2] if name.endswith((".weight", ".bias")) else name.rsplit(".", 1)[-1]
         if leaf in ("lm_head", "embed_out"):
             p.copy_(4 / math.sqrt(p.shape[-1]) * noise if p.dim() == 2 else 0.2 * noise)
-        elif leaf in ("embed_tokens", "wte", "word_embeddings"):
+        elif leaf in ("embed_tokens", "embed_tokens_per_layer", "wte", "word_embeddings"):
             p.copy_((1 / math.sqrt(p.shape[1]) if tied else 1.0) * noise)
         elif leaf == "wpe":
             p.copy_((0.1 if tied else 0.4) * noise)
+        elif leaf in ("gate_up_proj", "down_proj") and type(model).__name__.startswith(("GptOss", "Llama4")):
+            p.copy_(1.3 / math.sqrt(p.shape[1]) * noise)  # (experts, inputs, outputs)
         elif p.dim() >= 2 and "layernorm" not in leaf and "norm" not in leaf:
             inputs = p.shape[0] if type(model).__name__.startswith("GPT2") else p.shape[-1]
             p.copy_(1.3 / math.sqrt(inputs) * noise)
         elif name.endswith("bias"):
             p.copy_((0.05 if tied else 0.2) * noise)
+        elif leaf in ("q_norm", "k_norm") and type(model).__name__.startswith(("Gemma4", "Gemma3n")):
+            p.copy_(0.5 + 0.1 * noise)  # scores have no other scale
         elif "norm" in leaf or leaf.startswith("ln"):
             offset = 0.0 if "1P" in type(model).__name__ or "Nemotron" in type(model).__name__ else 1.0
             last = leaf in ("norm", "ln_f", "final_layernorm", "norm_f") and tied
@@ -65,6 +69,8 @@ def correct(model, seed):
     for name, p in list(model.named_buffers()) + list(model.named_parameters()):
         if name.endswith("e_score_correction_bias"):
             p.copy_(0.2 * torch.randn(p.shape, generator=generator))
+        if name.endswith("layer_scalar"):
+            p.copy_(0.7 + 0.2 * torch.randn(p.shape, generator=generator))
 
 
 def build(f, seed):
@@ -76,7 +82,7 @@ def build(f, seed):
     randomise(model, seed, config.tie_word_embeddings)
     correct(model, seed)
     with torch.no_grad():
-        for p in list(model.parameters()) + [b for n, b in model.named_buffers() if n.endswith("correction_bias")]:
+        for p in list(model.parameters()) + [b for n, b in model.named_buffers() if n.endswith(("correction_bias", "layer_scalar"))]:
             p.copy_(p.to(torch.bfloat16).float())
     return kind, model.eval()
 
@@ -86,6 +92,14 @@ def drop_images(folder):
     from safetensors.torch import load_file, save_file
     path = folder / "model.safetensors"
     state = {n: p for n, p in load_file(path).items() if not any(part in n for part in ("visual", "vision", "projector"))}
+    save_file(state, path, metadata={"format": "pt"})
+
+
+def turn_experts(folder):
+    """The hub's folders of Qwen3-VL-MoE have experts as (inputs, outputs), transformers saves them otherwise."""
+    from safetensors.torch import load_file, save_file
+    path = folder / "model.safetensors"
+    state = {n: p.transpose(1, 2).contiguous() if ".experts." in n else p for n, p in load_file(path).items()}
     save_file(state, path, metadata={"format": "pt"})
 
 
@@ -114,6 +128,8 @@ def make(f, out, quiet=False):
     logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
     if f["text"] is not None:
         drop_images(folder)
+    if f["name"] == "qwen3-vl-moe":
+        turn_experts(folder)
     if f["name"] == "minicpm":
         rename_minicpm(folder)
     if f["gguf"] is not None:

@@ -10,42 +10,68 @@
 
 /* ---- shape -------------------------------------------------------------------- */
 
+/* Numbers that a layer multiplies of a pair of tokens, half of them for the score. A
+ * latent is key and value in one, and its rotated part is of a key only. */
+static double query_columns(const struct lls_model_config *c, uint32_t layer)
+{
+  double head = lls_layer_head_dim(c, layer);
+  return c->heads * (c->latent.rank > 0 ? (head + c->latent.rank) / 2 : head);
+}
+
+/* Numbers that a layer caches of a token. */
+static double cached_columns(const struct lls_model_config *c, uint32_t layer)
+{
+  double heads = c->layer[layer].shares ? 0 : lls_layer_kv_heads(c, layer);
+  return heads * lls_layer_head_dim(c, layer) * (c->latent.rank > 0 ? 1 : 2);
+}
+
+static double output_weights(const struct lls_model_config *c, uint32_t layer)
+{
+  return (double)c->hidden * lls_attended_columns(c, layer);
+}
+
+/* Numbers of a layer's weights behind attention's output that every row needs. */
+static double mlp_weights(const struct lls_model_config *c, uint32_t layer)
+{
+  bool mixture = c->layer[layer].mixture;
+  double columns = mixture ? c->mixture.experts + 3.0 * c->mixture.shared : 0;
+  if (!mixture || c->mixture.beside)
+    columns += (double)lls_layer_ffn(c, layer) * (c->gated ? 3 : 2);
+  return c->hidden * (columns + 2.0 * c->layer_inputs);
+}
+
 void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config *c,
                          double weight_bytes, double cache_bytes, uint32_t ranks)
 {
-  /* a latent is key and value in one, and its rotated part is of a key only */
-  bool latent = c->latent.rank > 0;
-  double q = c->heads * (latent ? (c->head_dim + c->latent.rank) / 2.0 : c->head_dim);
-  double kv = (double)c->kv_heads * c->head_dim, cached = latent ? kv : 2 * kv;
-  double qkv = (double)lls_qkv_numbers(c);
-  double output = (double)c->hidden * lls_attended_columns(c);
-  double mlp = (double)c->hidden * c->ffn * (c->gated ? 3 : 2);
-  double router = (double)c->hidden * (c->mixture.experts + 3.0 * c->mixture.shared),
-         plain = 0, mixtures = 0;
-  for (uint32_t i = 0; i + 1 < c->layers; i++)
-    plain += c->layer[i].mixture ? router : mlp;
-  for (uint32_t i = 0; i < c->layers; i++)
+  uint32_t last = c->layers - 1;
+  double q = 0, qkv = 0, cached = 0, plain = 0, mixtures = 0;
+  for (uint32_t i = 0; i < c->layers; i++) {
+    q += query_columns(c, i);
+    qkv += (double)lls_qkv_numbers(c, i);
+    cached += cached_columns(c, i);
+    plain += i < last ? output_weights(c, i) + mlp_weights(c, i) : 0;
     mixtures += c->layer[i].mixture;
-  if (c->layer[c->layers - 1].mixture)
-    mlp = router;
+  }
+  double output = output_weights(c, last), mlp = mlp_weights(c, last);
+  plain += (double)c->layers * c->hidden * c->layer_inputs;
   double ends = c->embed_dim == c->hidden ? 0 : (double)c->hidden * c->embed_dim;
   *s = (struct lls_cost_shape){
       .ranks = ranks,
       .stages = 1,
       .layers = c->layers,
       .hidden = c->hidden,
-      .all_weights = c->layers * qkv + (c->layers - 1) * output + plain + ends,
+      .all_weights = qkv + plain + ends,
       .picked_weights = output + mlp + ends + (double)c->vocab * c->embed_dim,
-      .kv_weights = c->layers * c->hidden * cached,
+      .kv_weights = c->hidden * cached,
       .expert_weights =
           mixtures * c->mixture.experts * 3.0 * (double)c->hidden * c->mixture.ffn,
       .experts = c->mixture.experts,
       .active = c->mixture.active,
       .weight_bytes = weight_bytes,
-      .pair_flops = 4 * c->layers * q,
+      .pair_flops = 4 * q,
       .absorb_flops = 4.0 * c->layers * c->hidden * c->heads,
       .score_bytes = (double)c->layers * c->heads * weight_bytes,
-      .token_bytes = c->layers * cached * cache_bytes,
+      .token_bytes = cached * cache_bytes,
       .row_bytes = c->hidden * weight_bytes,
       .sums = c->parallel_residual ? 1 : 2,
   };

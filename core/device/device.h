@@ -153,12 +153,20 @@ struct lls_attention_shape {
   /* Multi-head latent attention: V is K itself, so that rows have no columns of v. The
    * numbers of an output behind the width of V mean nothing. */
   bool latent;
+  /* rows have no k and v, as the layer attends to those that an earlier layer cached */
+  bool queries_alone;
 };
+
+/* Heads of k in a row of q, k and v, and as many of v. */
+static inline uint32_t lls_row_kv_heads(const struct lls_attention_shape *s)
+{
+  return s->queries_alone ? 0 : s->kv_heads;
+}
 
 /* Columns of a row of q, k and v. */
 static inline size_t lls_qkv_width(const struct lls_attention_shape *s)
 {
-  return (size_t)(s->heads + (s->latent ? 1 : 2) * s->kv_heads) * s->head_dim;
+  return (size_t)(s->heads + (s->latent ? 1 : 2) * lls_row_kv_heads(s)) * s->head_dim;
 }
 
 /*
@@ -202,16 +210,19 @@ enum lls_device_extra {
   LLS_EXTRA_XIELU = 2,
   LLS_EXTRA_ALIBI = 4,
   LLS_EXTRA_QUERY_GROWTH = 8,
-  LLS_EXTRA_ROUTER = 16,      /* the last members of struct lls_route */
-  LLS_EXTRA_SHARED_GATE = 32, /* gate_rows */
-  LLS_EXTRA_LATENT = 64,      /* latent_rows, latent_values, caches without V */
-  LLS_EXTRA_ALL = 127,
+  LLS_EXTRA_ROUTER = 16,        /* the last members of struct lls_route */
+  LLS_EXTRA_SHARED_GATE = 32,   /* gate_rows */
+  LLS_EXTRA_LATENT = 64,        /* latent_rows, latent_values, caches without V */
+  LLS_EXTRA_HEAD_SIZES = 128,   /* groups whose heads differ; queries_alone; norms of v */
+  LLS_EXTRA_LAYER_INPUTS = 256, /* embed_layer, gate_inputs, scale */
+  LLS_EXTRA_ALL = 511,
 };
 
 /* RMS norms of q and k: of each head separately, or `whole`: of all heads together,
  * including those of other ranks. */
 struct lls_qk_norm_shape {
   const float *q, *k; /* (head_dim), whole: (heads head_dim) and (kv_heads head_dim) */
+  const float *v;     /* (head_dim), or NULL: v is not normed; not with `whole` */
   float epsilon;
   bool whole;
 };
@@ -238,6 +249,7 @@ struct lls_route {
   bool best_counts;             /* a group's best one counts, not the best two */
   float scale;                  /* 0 = 1 */
   const float *bias;            /* (experts) device memory, or NULL */
+  const float *factor;          /* (experts) of each one's weight, likewise */
 };
 
 struct lls_rope_shape {
@@ -390,11 +402,20 @@ struct lls_device_ops {
                        const struct lls_query_growth *, void *qkv);
   void (*gate_rows)(struct lls_device *, const float *scores, void *x, uint32_t n_rows,
                     uint32_t columns);
+  /* Optional, with LLS_EXTRA_LAYER_INPUTS. embed_layer: x += table[tokens of the step] *
+   * scale, where a token that the table lacks is token 0. gate_inputs: x = act(x) * y.
+   * scale: x *= factor. x and y (n_rows, columns) */
+  void (*embed_layer)(struct lls_device *, const void *table, float scale, void *x);
+  void (*gate_inputs)(struct lls_device *, enum lls_activation, const void *y,
+                      uint32_t n_rows, uint32_t columns, void *x);
+  void (*scale)(struct lls_device *, float factor, uint32_t n_rows, uint32_t columns,
+                void *x);
 
   /*
-   * qkv (n_rows, (heads + 2 kv_heads) head_dim): q, then k, then v of each row.
-   * norm_qk norms q and k in place. rope rotates q and k in place by the rows' positions,
-   * pairs (i, i + rotary_dims/2).
+   * qkv (n_rows, (heads + 2 kv_heads) head_dim): q, then k, then v of each row, or q
+   * alone.
+   * norm_qk norms q and k in place, and v if that has weights. rope rotates q and k in
+   * place by the rows' positions, pairs (i, i + rotary_dims/2).
    */
   void (*norm_qk)(struct lls_device *, const struct lls_attention_shape *,
                   const struct lls_qk_norm_shape *, void *qkv);

@@ -69,8 +69,8 @@ enum lls_int8 {
 #define LLS_MAX_GROUPS 4 /* of layers, see llmserve/types.h */
 
 struct lls_pool_shape {
-  uint32_t layers; /* of the group whose blocks are meant; of a pool: of group 0 */
-  uint32_t kv_heads, head_dim;
+  /* of the group whose blocks are meant; of a pool: of group 0 */
+  uint32_t layers, kv_heads, head_dim;
   uint32_t block_tokens;   /* slots a block has in each layer */
   enum lls_dtype element;  /* F32 or BF16 (F16 models are cached as BF16 or F32) */
   uint32_t device_units;   /* units on the device */
@@ -81,6 +81,8 @@ struct lls_pool_shape {
   uint32_t int8;           /* enum lls_int8: tiers that have INT8 blocks */
   uint32_t n_groups;       /* 0: one, of `layers` layers */
   uint32_t group_layers[LLS_MAX_GROUPS];
+  /* heads of each group; 0: those of group 0 */
+  uint32_t group_kv_heads[LLS_MAX_GROUPS], group_head_dim[LLS_MAX_GROUPS];
 };
 
 static inline uint32_t lls_pool_groups(const struct lls_pool_shape *s)
@@ -93,8 +95,13 @@ static inline struct lls_pool_shape lls_group_shape(const struct lls_pool_shape 
                                                     uint32_t group)
 {
   struct lls_pool_shape one = *s;
-  if (s->n_groups > 0)
-    one.layers = s->group_layers[group];
+  if (s->n_groups == 0)
+    return one;
+  one.layers = s->group_layers[group];
+  if (s->group_kv_heads[group] > 0)
+    one.kv_heads = s->group_kv_heads[group];
+  if (s->group_head_dim[group] > 0)
+    one.head_dim = s->group_head_dim[group];
   return one;
 }
 
@@ -144,25 +151,33 @@ static inline size_t lls_form_bytes(const struct lls_pool_shape *s, uint32_t for
   return lls_form_sides(s, form) * lls_side_bytes(s);
 }
 
-/* The most layers that those of each group are a multiple of. */
-static inline uint32_t lls_unit_layers(const struct lls_pool_shape *s)
+/* The largest part of which the sides of every group are a multiple: layers of one head,
+ * whose size those of all heads are a multiple of. */
+static inline struct lls_pool_shape lls_unit_part(const struct lls_pool_shape *s)
 {
-  size_t layers = s->n_groups > 0 ? 0 : s->layers;
-  for (uint32_t i = 0; i < s->n_groups; i++)
-    layers = lls_common_divisor(layers, s->group_layers[i]);
-  return (uint32_t)layers;
+  size_t numbers = 0, head_dim = 0;
+  for (uint32_t i = 0; i < lls_pool_groups(s); i++) {
+    const struct lls_pool_shape one = lls_group_shape(s, i);
+    head_dim = lls_common_divisor(head_dim, one.head_dim);
+    numbers =
+        lls_common_divisor(numbers, (size_t)one.layers * one.kv_heads * one.head_dim);
+  }
+  struct lls_pool_shape part = *s;
+  part.head_dim = (uint32_t)head_dim;
+  part.kv_heads = 1;
+  part.layers = (uint32_t)(numbers / head_dim);
+  return part;
 }
 
 /*
- * Bytes of a unit, whole vectors, made for as many layers as lls_unit_layers: a group of
- * more layers has blocks of more units, and no group wastes any. With INT8 blocks it is
- * the most that all forms are multiples of, so that none wastes any either.
+ * Bytes of a unit, whole vectors, made for lls_unit_part: a group of more numbers has
+ * blocks of more units, and no group wastes any. With INT8 blocks it is the most that all
+ * forms are multiples of, so that none wastes any either.
  */
 static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 {
-  struct lls_pool_shape part = *s;
-  part.layers = lls_unit_layers(s);
-  size_t vector = s->head_dim * lls_dtype_bytes(s->element);
+  const struct lls_pool_shape part = lls_unit_part(s);
+  size_t vector = part.head_dim * lls_dtype_bytes(s->element);
   size_t unit = lls_form_bytes(&part, LLS_FORM_KV) / 2;
   size_t int8 = (lls_form_bytes(&part, LLS_FORM_INT8) + vector - 1) / vector * vector;
   return lls_common_divisor(unit, s->int8 != LLS_INT8_OFF ? int8 : 0);
@@ -339,11 +354,13 @@ static inline bool lls_pull_target_fits(const struct lls_pool_shape *s,
 static inline bool lls_pools_match(const struct lls_pool_shape *a,
                                    const struct lls_pool_shape *b)
 {
-  bool alike = lls_pool_groups(a) == lls_pool_groups(b) && a->kv_heads == b->kv_heads &&
-               a->head_dim == b->head_dim && a->block_tokens == b->block_tokens &&
-               a->element == b->element && a->latent == b->latent;
-  for (uint32_t i = 0; i < lls_pool_groups(a) && alike; i++)
-    alike = lls_group_shape(a, i).layers == lls_group_shape(b, i).layers;
+  bool alike = lls_pool_groups(a) == lls_pool_groups(b) &&
+               a->block_tokens == b->block_tokens && a->element == b->element &&
+               a->latent == b->latent;
+  for (uint32_t i = 0; i < lls_pool_groups(a) && alike; i++) {
+    const struct lls_pool_shape x = lls_group_shape(a, i), y = lls_group_shape(b, i);
+    alike = x.layers == y.layers && x.kv_heads == y.kv_heads && x.head_dim == y.head_dim;
+  }
   return alike;
 }
 

@@ -192,7 +192,8 @@ int lls_loader_encoder_ends(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
   const struct lls_tensor_names *n = l->names;
-  int rc = lls_loader_table(l, n->embedding, c->vocab, c->hidden, &l->w->embedding);
+  int rc = lls_loader_table(l, n->embedding, c->vocab, lls_range_all(c->hidden),
+                            &l->w->embedding);
   if (rc == 0)
     rc = load_positions_and_types(l);
   if (rc == 0 && n->embedding_norm != NULL)

@@ -13,49 +13,7 @@
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)
 
-static uint32_t up_columns(const struct lls_model_config *c)
-{
-  uint32_t plain = c->gated ? 2 * c->ffn : c->ffn;
-  return lls_most_u32(plain, 2 * c->mixture.shared);
-}
-
-/* A latent model's `wide` also holds the vector that queries are made of, and what
- * attention gives. */
-static uint32_t wide_columns(const struct lls_model_config *c)
-{
-  uint32_t latent = lls_most_u32(c->latent.query_rank, lls_attended_columns(c));
-  uint32_t plain = lls_most_u32(lls_qkv_columns(c), up_columns(c));
-  return lls_most_u32(plain, c->latent.rank > 0 ? latent : 0);
-}
-
-/* Its `narrow` holds queries before they are absorbed. */
-static uint32_t narrow_columns(const struct lls_model_config *c)
-{
-  uint32_t plain = lls_most_u32(c->ffn, c->mixture.shared);
-  uint32_t heads = c->heads * lls_most_u32(c->head_dim, lls_latent_query(c));
-  return lls_most_u32(plain, heads);
-}
-
-static uint32_t latent_columns(const struct lls_model_config *c)
-{
-  return c->latent.rank > 0 ? c->head_dim : 0;
-}
-
-/* Returns the width of a row of logits: 0 for an encoder, which has no head over the
- * vocabulary. */
-static uint32_t logit_columns(const struct lls_model_config *c)
-{
-  return c->encoder ? 0 : c->vocab;
-}
-
-uint32_t lls_engine_max_columns(const struct lls_model_config *c)
-{
-  uint32_t wide = lls_most_u32(wide_columns(c), 2 * c->mixture.ffn);
-  return lls_most_u32(lls_most_u32(wide, logit_columns(c)),
-                      lls_most_u32(c->hidden, c->embed_dim));
-}
-
-/* ---- sizes ---------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------- */
 
 static int check_options(const struct lls_engine_options *o,
                          const struct lls_model_config *config,
@@ -90,35 +48,6 @@ static int check_options(const struct lls_engine_options *o,
                     "device %s has no cache of int8 numbers: set [cache] int8 = off",
                     device->ops->name);
   return 0;
-}
-
-/* Returns the number of values in the buffer `wide`, which both branches and the slots
- * of a mixture use in turn. */
-static size_t wide_numbers(const struct lls_engine *e)
-{
-  size_t plain = (size_t)e->options.max_tokens * wide_columns(&e->config);
-  size_t mixed = lls_engine_slots(e) * 2 * e->config.mixture.ffn;
-  return plain > mixed ? plain : mixed;
-}
-
-static size_t narrow_numbers(const struct lls_engine *e)
-{
-  const struct lls_model_config *c = &e->config;
-  size_t plain = (size_t)e->options.max_tokens * narrow_columns(c);
-  size_t mixed = lls_engine_slots(e) * c->mixture.ffn;
-  return plain > mixed ? plain : mixed;
-}
-
-size_t lls_engine_buffer_bytes(const struct lls_engine *e)
-{
-  const struct lls_model_config *c = &e->config;
-  size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim) + latent_columns(c);
-  size_t vocab = (e->shard.rank == 0 ? logit_columns(c) : 0) +
-                 (lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0);
-  size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden;
-  return (e->options.max_tokens * per_row + inner) *
-             lls_dtype_bytes(e->device->activation_type) +
-         e->max_logit_rows * vocab * sizeof(float);
 }
 
 /* ---- parts ---------------------------------------------------------------------- */
@@ -199,46 +128,6 @@ static int make_scratch(struct lls_engine *e, struct lls_error *err)
   return 0;
 }
 
-static int make_activations(struct lls_engine *e, struct lls_error *err)
-{
-  const struct lls_model_config *c = &e->config;
-  struct lls_activations *act = &e->act;
-  size_t number = lls_dtype_bytes(e->device->activation_type);
-  size_t rows = e->options.max_tokens, picked = e->max_logit_rows;
-  size_t vocab = e->shard.rank == 0 ? logit_columns(c) : 0;
-  size_t part = lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0;
-  const struct {
-    void **buffer;
-    size_t bytes;
-  } buffers[] = {
-      {&act->x, rows * c->hidden * number},
-      {&act->h, rows * lls_most_u32(c->hidden, c->embed_dim) * number},
-      {&act->wide, wide_numbers(e) * number},
-      {&act->narrow, narrow_numbers(e) * number},
-      {&act->latent, rows * latent_columns(c) * number},
-      {&act->picked, picked * c->hidden * number},
-      {&act->projected, picked * c->embed_dim * number},
-      {(void **)&act->logits, picked * vocab * sizeof(float)},
-      {(void **)&act->part, picked * part * sizeof(float)},
-  };
-  for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-    if (buffers[i].bytes == 0)
-      continue;
-    int rc = e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE, buffers[i].bytes,
-                                   buffers[i].buffer);
-    if (rc < 0)
-      return lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
-                      MIB(lls_engine_buffer_bytes(e)), rows);
-  }
-  int rc = lls_engine_make_mixture(e);
-  if (rc == 0)
-    rc = lls_engine_make_adapters(e);
-  return rc < 0
-             ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
-                        MIB(lls_engine_buffer_bytes(e)), rows)
-             : 0;
-}
-
 static int make_tables(struct lls_engine *e, struct lls_error *err)
 {
   size_t rows = e->options.max_tokens, sequences = e->options.max_sequences;
@@ -266,7 +155,8 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       {(void **)&e->first_logit, sequences, sizeof *e->first_logit},
       {(void **)&e->logits, (size_t)e->options.max_logits * e->config.vocab + 1,
        sizeof *e->logits},
-      {(void **)&e->inverse_frequency, e->config.rope.dims + 1,
+      {(void **)&e->inverse_frequency,
+       (e->config.rope.dims + e->config.local_rope.dims) / 2 + 1,
        sizeof *e->inverse_frequency},
   };
   for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
@@ -295,7 +185,7 @@ static void shrink_blocks(struct lls_pool_shape *shape)
   shape->int8 = LLS_INT8_OFF;
 }
 
-static void describe_model(struct lls_engine *e)
+static int describe_model(struct lls_engine *e, struct lls_error *err)
 {
   const struct lls_model_config *c = &e->config;
   const struct lls_engine_options *o = &e->options;
@@ -327,7 +217,9 @@ static void describe_model(struct lls_engine *e)
       .latent = c->latent.rank > 0,
   };
   e->grows_queries = (lls_model_extras(c, context) & LLS_EXTRA_QUERY_GROWTH) != 0;
-  lls_engine_divide_layers(e);
+  int rc = lls_engine_divide_layers(e, err);
+  if (rc < 0)
+    return rc;
   if (c->encoder)
     shrink_blocks(&e->pool_shape);
   bool hidden = !o->no_hidden && lls_engine_why_no_hidden(e) == NULL;
@@ -346,6 +238,7 @@ static void describe_model(struct lls_engine *e)
   if (o->pool.host_memory != 0)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
   lls_engine_make_groups(e);
+  return 0;
 }
 
 static struct lls_rope_shape rope_shape(const struct lls_engine *e,
@@ -403,7 +296,7 @@ static int make_parts(struct lls_engine *e, struct lls_error *err)
     rc = load_weights(e, err);
   lls_engine_decide_on_absorbing(e);
   if (rc == 0)
-    rc = make_activations(e, err);
+    rc = lls_engine_make_activations(e, err);
   if (rc == 0)
     rc = agree_on_shape(e, err);
   if (rc == 0)
@@ -424,10 +317,10 @@ int lls_engine_create(const struct lls_engine_options *options,
   int rc = check_options(options, config, device, &why);
   if (rc == 0)
     rc = take_share(e, config, &why);
-  if (rc == 0) {
-    describe_model(e);
+  if (rc == 0)
+    rc = describe_model(e, &why);
+  if (rc == 0)
     rc = make_parts(e, &why);
-  }
   if (rc < 0) {
     if (options->ranks != NULL)
       lls_ranks_fail(options->ranks, lls_error_text(&why, rc));
@@ -438,26 +331,13 @@ int lls_engine_create(const struct lls_engine_options *options,
   return 0;
 }
 
-static void release_activations(struct lls_engine *e)
-{
-  const struct lls_activations *act = &e->act;
-  void *const buffers[] = {act->x,         act->h,      act->wide,
-                           act->narrow,    act->latent, act->picked,
-                           act->projected, act->logits, act->part};
-  for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
-    if (buffers[i] != NULL)
-      e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
-  lls_engine_free_mixture(e);
-  lls_engine_free_adapters(e);
-}
-
 void lls_engine_destroy(struct lls_engine *e)
 {
   if (e == NULL)
     return;
   if (e->pool != NULL)
     e->device->ops->pool_destroy(e->device, e->pool);
-  release_activations(e);
+  lls_engine_free_activations(e);
   lls_table_cache_free(e);
   if (!e->borrows_weights)
     lls_weights_unload(&e->weights, e->device);

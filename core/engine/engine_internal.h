@@ -27,6 +27,11 @@ struct lls_activations {
   float *logits;   /* (max_logit_rows, vocab) on rank 0 */
   /* (max_logit_rows, this rank's share of vocab) if there are several ranks */
   float *part;
+  /* With layer_inputs, else NULL: copies of the embedding; the layer's inputs, all and
+   * picked */
+  void *embedded;      /* (max_tokens, hidden) */
+  void *inputs;        /* (max_tokens, layer_inputs) */
+  void *picked_inputs; /* (max_logit_rows, layer_inputs) */
   /* For mixtures of experts: `slots` = max_tokens times the active experts, plus the
    * padding that devices need. wide and narrow hold the inner layers of that many
    * slots. */
@@ -50,6 +55,7 @@ struct lls_engine_message {
 /* A group of layers, as policies see it; groups.c. */
 struct lls_engine_group {
   struct lls_group seen;
+  uint64_t kind; /* see groups.c */
   struct lls_group_form forms[3];
   uint32_t form_units[LLS_FORM_INT8 + 1]; /* units of a block by form; NONE is KV */
 };
@@ -81,7 +87,7 @@ struct lls_engine {
   struct lls_attention_shape attention;
   bool grows_queries;             /* contexts reach positions at which queries grow */
   struct lls_rope_shape ropes[3]; /* indexed by enum lls_layer_rope */
-  float *inverse_frequency;       /* (2, rope.dims / 2) that ropes[] point into */
+  float *inverse_frequency;       /* of both ropes; ropes[] point into it */
 
   /* The flattened step. Rows that need logits are ordered: first the last row of every
    * sequence that draws a token, in batch order, then the other rows of sequences with
@@ -139,9 +145,13 @@ struct lls_engine {
 
 #define NO_LOGITS UINT32_MAX
 
+/* activations.c */
+int lls_engine_make_activations(struct lls_engine *, struct lls_error *);
+void lls_engine_free_activations(struct lls_engine *);
+
 /* groups.c: divides the model's layers among groups, and sets those of the pool's shape.
- */
-void lls_engine_divide_layers(struct lls_engine *);
+ * Returns -ENOTSUP if the cache manager keeps too few groups for them. */
+int lls_engine_divide_layers(struct lls_engine *, struct lls_error *);
 /* Fills the groups and caps.groups, when caps.forms are known. */
 void lls_engine_make_groups(struct lls_engine *);
 

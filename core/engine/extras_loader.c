@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads what few models have: slopes of ALiBi, which no file stores, and the parameters
- * of xIELU. */
+/* Loads what few models have: slopes of ALiBi, which no file stores, the parameters of
+ * xIELU, inputs of layers from the tokens, and numbers that scale a layer's output. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,16 +39,22 @@ int lls_loader_slopes(struct lls_loader *l)
   return rc;
 }
 
-/* Reads one number of the activation's parameters. */
-static int read_number(struct lls_loader *l, int layer, const char *part, float *number)
+static int read_number(struct lls_loader *l, int layer, const char *name, float *number)
 {
-  char name[96];
   struct lls_tensor_view v;
-  snprintf(name, sizeof name, "%s%s", l->names->xielu, part);
   int rc = lls_loader_view(l, layer, name, "", 1, 1, &v);
   if (rc == 0)
     lls_tensor_read_row(&v, 0, number);
   return rc;
+}
+
+/* Reads one number of the activation's parameters. */
+static int read_parameter(struct lls_loader *l, int layer, const char *part,
+                          float *number)
+{
+  char name[96];
+  snprintf(name, sizeof name, "%s%s", l->names->xielu, part);
+  return read_number(l, layer, name, number);
 }
 
 static float softplus(float x)
@@ -64,15 +70,54 @@ int lls_loader_xielu(struct lls_loader *l, int layer, struct lls_xielu *out)
   int rc = 0;
   *out = (struct lls_xielu){.linear = 0.5f, .least = -1e-6f};
   if (!c->xielu_listed) {
-    rc = read_number(l, layer, "alpha_p", &positive);
+    rc = read_parameter(l, layer, "alpha_p", &positive);
     if (rc == 0)
-      rc = read_number(l, layer, "alpha_n", &negative);
+      rc = read_parameter(l, layer, "alpha_n", &negative);
     if (rc == 0)
-      rc = read_number(l, layer, "beta", &out->linear);
+      rc = read_parameter(l, layer, "beta", &out->linear);
     if (rc == 0)
-      rc = read_number(l, layer, "eps", &out->least);
+      rc = read_parameter(l, layer, "eps", &out->least);
   }
   out->positive = softplus(positive);
   out->negative = out->linear + softplus(negative);
   return rc;
+}
+
+/* Loads the layer's parts of the table and of the product that all layers share. */
+static int load_shared_inputs(struct lls_loader *l, int layer,
+                              struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  struct lls_range own = {(size_t)layer * c->layer_inputs, c->layer_inputs,
+                          (size_t)c->layers * c->layer_inputs};
+  const struct lls_part projection = {l->names->inputs_projection, own};
+  int rc = lls_loader_table(l, l->names->inputs_embedding, c->layer_input_vocab, own,
+                            &w->inputs_table);
+  return rc < 0
+             ? rc
+             : lls_loader_matrix(l, LLS_NO_LAYER, &projection, 1,
+                                 lls_range_all(c->hidden), false, &w->inputs_projection);
+}
+
+int lls_loader_layer_inputs(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  const struct lls_tensor_names *n = l->names;
+  struct lls_range inputs = lls_range_all(c->layer_inputs),
+                   hidden = lls_range_all(c->hidden);
+  const struct lls_part gate = {n->inputs_gate, inputs}, up = {n->inputs_up, hidden};
+  int rc = 0;
+  w->scalar = 1;
+  if (c->layer_scalars && !l->source->dummy)
+    rc = read_number(l, layer, n->layer_scalar, &w->scalar);
+  if (rc < 0 || c->layer_inputs == 0)
+    return rc;
+  rc = load_shared_inputs(l, layer, w);
+  if (rc == 0)
+    rc = lls_loader_matrix(l, layer, &gate, 1, hidden, false, &w->inputs_gate);
+  if (rc == 0)
+    rc = lls_loader_matrix(l, layer, &up, 1, inputs, false, &w->inputs_up);
+  return rc < 0
+             ? rc
+             : lls_loader_norm(l, layer, n->inputs_output_norm, &w->inputs_output_norm);
 }

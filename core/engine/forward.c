@@ -54,6 +54,7 @@ static void embed(const struct lls_forward *s)
     s->ops->embed_positions(s->device, w->positions, position_offset(e), s->x);
   if (w->embedding_norm.weight != NULL)
     norm(s, &w->embedding_norm, s->x, s->x);
+  lls_engine_keep_embedding(s, scale);
 }
 
 /* Returns the input of a branch: the normed x, or x itself if the norm comes after the
@@ -74,6 +75,7 @@ static void norm_qk(const struct lls_forward *s, const struct lls_layer_weights 
   const struct lls_model_config *c = &s->e->config;
   const struct lls_qk_norm_shape n = {.q = w->q_norm.weight,
                                       .k = w->k_norm.weight,
+                                      .v = s->e->weights.v_norm,
                                       .epsilon = c->norm_epsilon,
                                       .whole = c->qk_norm == LLS_QK_NORM_WHOLE};
   s->ops->norm_qk(s->device, shape, &n, qkv);
@@ -105,6 +107,9 @@ static void attend_both_ways(struct lls_forward *s, uint32_t layer)
 static struct lls_attention_shape shape_of(const struct lls_engine *e, uint32_t layer)
 {
   struct lls_attention_shape shape = e->attention;
+  shape.kv_heads = lls_layer_kv_heads(&e->config, layer);
+  shape.head_dim = lls_layer_head_dim(&e->config, layer);
+  shape.queries_alone = e->config.layer[layer].shares;
   shape.group = e->places[layer].group;
   shape.window = e->config.layer[layer].window;
   shape.sinks = e->weights.layers[layer].sinks;
@@ -139,7 +144,8 @@ static void attend(struct lls_forward *s, uint32_t layer)
     norm_qk(s, w, &shape, qkv);
   if (e->grows_queries && (!e->config.growth_unrotated || rope->rotary_dims == 0))
     s->ops->grow_queries(s->device, &shape, &e->config.growth, qkv);
-  s->ops->cache_write(s->device, &shape, place->index, qkv);
+  if (!kind->shares)
+    s->ops->cache_write(s->device, &shape, place->index, qkv);
   s->ops->attention(s->device, &shape, place->index, qkv, e->act.narrow);
   if (e->attends_hidden)
     s->ops->attend_hidden(s->device, &shape, place->index, w->qkv, qkv, e->act.narrow);
@@ -159,32 +165,11 @@ static void attend_by_kind(struct lls_forward *s, uint32_t layer)
   (c->encoder ? attend_both_ways : c->latent.rank > 0 ? attend_latent : attend)(s, layer);
 }
 
-/* Computes the mlp's activated inner layer; returns the buffer it is in. */
-static const void *mlp_inner(const struct lls_forward *s, uint32_t layer,
-                             const void *input)
-{
-  const struct lls_engine *e = s->e;
-  const struct lls_layer_weights *w = &e->weights.layers[layer];
-  const struct lls_model_config *c = &e->config;
-  linear(s, w->up, input, LLS_STORE_SET, e->act.wide);
-  lls_engine_adapt(s, layer, LLS_ADAPTED_UP, input, e->act.wide);
-  if (c->xielu) {
-    s->ops->xielu(s->device, &w->xielu, e->act.wide, s->n_rows, c->ffn);
-    return e->act.wide;
-  }
-  if (!c->gated) {
-    s->ops->activate(s->device, c->activation, e->act.wide, s->n_rows, c->ffn);
-    return e->act.wide;
-  }
-  s->ops->gated(s->device, c->activation, e->act.wide, s->n_rows, c->ffn, e->act.narrow);
-  return e->act.narrow;
-}
-
 /* The MLP of a layer that is no mixture. */
-static void add_mlp(const struct lls_forward *s, uint32_t layer, const void *input,
-                    enum lls_linear_store store, void *y)
+static void add_plain_mlp(const struct lls_forward *s, uint32_t layer, const void *input,
+                          enum lls_linear_store store, void *y)
 {
-  const void *inner = mlp_inner(s, layer, input);
+  const void *inner = lls_engine_mlp_inner(s, layer, input);
   linear(s, s->e->weights.layers[layer].down, inner, store, y);
   lls_engine_adapt(s, layer, LLS_ADAPTED_DOWN, inner, y);
 }
@@ -202,12 +187,6 @@ static void add_attended(const struct lls_forward *s, uint32_t layer,
 static enum lls_linear_store own_share(const struct lls_forward *s)
 {
   return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;
-}
-
-static void sum_shares(const struct lls_forward *s, void *x)
-{
-  if (lls_engine_is_shared(s->e))
-    s->ops->all_reduce(s->device, x, s->n_rows, s->e->config.hidden);
 }
 
 /* The destination of a branch's last product: x, added to it; or h, which the branch
@@ -232,7 +211,7 @@ static void branch_end(const struct lls_forward *s, const struct target *t,
                        const struct lls_norm_weights *output)
 {
   enum lls_norm_place place = s->e->config.norm_place;
-  sum_shares(s, t->y);
+  lls_engine_sum_shares(s, t->y);
   if (place == LLS_NORM_SUM)
     norm(s, own, s->x, s->x);
   if (place == LLS_NORM_INPUT || place == LLS_NORM_SUM)
@@ -247,8 +226,27 @@ static void add_parallel_branches(const struct lls_forward *s, uint32_t layer)
 {
   const void *input = branch_input(s, &s->e->weights.layers[layer].mlp_norm);
   add_attended(s, layer, own_share(s), s->x);
-  add_mlp(s, layer, input, LLS_STORE_ADD, s->x);
-  sum_shares(s, s->x);
+  add_plain_mlp(s, layer, input, LLS_STORE_ADD, s->x);
+  lls_engine_sum_shares(s, s->x);
+}
+
+static void add_mlp(const struct lls_forward *s, uint32_t layer, const struct target *t)
+{
+  const struct lls_model_config *c = &s->e->config;
+  const struct lls_layer_weights *w = &s->e->weights.layers[layer];
+  bool mixture = c->layer[layer].mixture;
+  if (mixture && c->mixture.beside) {
+    lls_engine_mix_beside(s, layer, t->y);
+    norm(s, &w->mlp_output_norm, t->y, t->y);
+    s->ops->add(s->device, t->y, s->n_rows, c->hidden, s->x);
+    return;
+  }
+  const void *input = branch_input(s, &w->mlp_norm);
+  if (mixture)
+    lls_engine_mix(s, w, input, t->store, t->y);
+  else
+    add_plain_mlp(s, layer, input, t->store, t->y);
+  branch_end(s, t, &w->mlp_norm, &w->mlp_output_norm);
 }
 
 /* Adds both branches to x. */
@@ -262,16 +260,14 @@ static void add_branches(const struct lls_forward *s, uint32_t layer)
   }
   add_attended(s, layer, t.store, t.y);
   branch_end(s, &t, &w->attention_norm, &w->attention_output_norm);
-  const void *input = branch_input(s, &w->mlp_norm);
-  if (s->e->config.layer[layer].mixture)
-    lls_engine_mix(s, w, input, t.store, t.y);
-  else
-    add_mlp(s, layer, input, t.store, t.y);
-  branch_end(s, &t, &w->mlp_norm, &w->mlp_output_norm);
+  add_mlp(s, layer, &t);
+  lls_engine_add_layer_input(s, layer);
+  if (s->e->config.layer_scalars)
+    s->ops->scale(s->device, w->scalar, s->n_rows, s->e->config.hidden, s->x);
 }
 
-/* Drops all rows that need no logits. The other one of `wide` and `narrow` is free here,
- * since q, k, v are no longer needed. */
+/* Drops all rows that need no logits, in the last layer. The other one of `wide` and
+ * `narrow` is free here, since q, k, v are no longer needed. */
 static void keep_wanted_rows(struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
@@ -281,8 +277,9 @@ static void keep_wanted_rows(struct lls_forward *s)
   s->ops->gather(s->device, s->x, e->logit_rows, e->n_logit_rows, c->hidden,
                  e->act.picked);
   s->ops->gather(s->device, s->attended, e->logit_rows, e->n_logit_rows,
-                 lls_attended_columns(c), to);
+                 lls_attended_columns(c, c->layers - 1), to);
   s->attended = to;
+  lls_engine_pick_layer_input(s);
   s->x = e->act.picked;
   s->n_rows = e->n_logit_rows;
   s->picked = true;
@@ -415,6 +412,7 @@ void lls_engine_forward(struct lls_engine *e)
   uint32_t last = e->weights.n_layers - 1;
   embed(&s);
   for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
+    lls_engine_make_layer_input(&s, layer);
     attend_by_kind(&s, layer);
     if (layer == last && !all_rows)
       keep_wanted_rows(&s);

@@ -13,17 +13,35 @@ struct lls_forward {
   void *x;              /* (n_rows, hidden) */
   const void *attended; /* (n_rows, heads head_dim) attention's output in this layer */
   uint32_t n_rows;
-  bool picked; /* the rows are those that need logits */
+  bool picked;        /* the rows are those that need logits */
+  const void *inputs; /* (n_rows, layer_inputs) of this layer, if it has any */
 };
 
 /* latent.c: computes multi-head latent attention of a branch's input into `attended`. */
 void lls_engine_attend_latent(struct lls_forward *, uint32_t layer,
                               const struct lls_attention_shape *, const void *h);
+/* layer_inputs.c; they do nothing for models without such inputs. */
+size_t lls_engine_input_numbers(const struct lls_engine *);
+int lls_engine_make_inputs(struct lls_engine *);
+/* Keeps the embedding; makes a layer's inputs of it, for all rows of a step; drops those
+ * of rows that need no logits; adds them to x. */
+void lls_engine_keep_embedding(const struct lls_forward *, float scale);
+void lls_engine_make_layer_input(struct lls_forward *, uint32_t layer);
+void lls_engine_pick_layer_input(struct lls_forward *);
+void lls_engine_add_layer_input(const struct lls_forward *, uint32_t layer);
 
 /* mixture.c: sets y to the output of the layer's experts for input (n_rows, hidden), or
  * adds the output to y. */
 void lls_engine_mix(const struct lls_forward *, const struct lls_layer_weights *,
                     const void *input, enum lls_linear_store, void *y);
+/* Sets y to the sum of the layer's experts and its MLP, each with norms of its own. */
+void lls_engine_mix_beside(const struct lls_forward *, uint32_t layer, void *y);
+
+/* mixture.c: computes the mlp's activated inner layer; returns the buffer it is in. Sums
+ * x over ranks. */
+const void *lls_engine_mlp_inner(const struct lls_forward *, uint32_t layer,
+                                 const void *input);
+void lls_engine_sum_shares(const struct lls_forward *, void *x);
 /* Returns the most (row, expert) slots in a step; 0 if the model has no mixture. */
 size_t lls_engine_slots(const struct lls_engine *);
 /* Allocates the buffers of the mixtures, at create. */

@@ -4,10 +4,13 @@
  * (llmserve/types.h): made from the model's configuration and the shape of the pool.
  * Nothing outside of core/model, core/engine and kernels sees a layer.
  *
- * Layers with the same window are a group, and those that attend to all tokens are the
- * first one. Where the cache manager keeps fewer groups the layers with the narrowest
- * windows share the last group, which keeps what the widest of them reads.
+ * Layers with the same window and heads are a group, and those that attend to all tokens
+ * are the first one. Where the cache manager keeps fewer groups the layers with the
+ * narrowest windows share the last group, which keeps what the widest of them reads.
+ * Layers that attend to the K and V of an earlier one are of no group.
  */
+#include <errno.h>
+
 #include "core/base/least.h"
 #include "core/base/text.h"
 #include "core/engine/engine_internal.h"
@@ -21,40 +24,82 @@ static uint32_t reach_of(const struct lls_engine *e, uint32_t layer)
   return window > 0 ? window : UINT32_MAX;
 }
 
-/* The layers' widest reach below `limit`; 0: no layer has one. */
-static uint32_t next_reach(const struct lls_engine *e, uint64_t limit)
+/* A number of which layers of one group have the same: by the reach, then the heads. */
+static uint64_t kind_of(const struct lls_engine *e, uint32_t layer)
 {
-  uint32_t widest = 0;
-  for (uint32_t i = 0; i < e->config.layers; i++) {
-    uint32_t reach = reach_of(e, i);
-    widest = reach < limit && reach > widest ? reach : widest;
-  }
-  return widest;
+  uint32_t heads = lls_layer_kv_heads(&e->config, layer);
+  uint32_t head_dim = lls_layer_head_dim(&e->config, layer);
+  return (uint64_t)reach_of(e, layer) << 32 | heads << 16 | head_dim;
 }
 
-void lls_engine_divide_layers(struct lls_engine *e)
+/* The layers' largest kind below `limit`; 0: no layer has one. */
+static uint64_t next_kind(const struct lls_engine *e, uint64_t limit)
+{
+  uint64_t largest = 0;
+  for (uint32_t i = 0; i < e->config.layers; i++) {
+    uint64_t kind = kind_of(e, i);
+    if (!e->config.layer[i].shares && kind < limit && kind > largest)
+      largest = kind;
+  }
+  return largest;
+}
+
+/* Makes a group of the layers of a kind. */
+static void make_group(struct lls_engine *e, uint32_t group, uint64_t kind)
 {
   struct lls_pool_shape *pool = &e->pool_shape;
-  uint32_t most = lls_least_u32(e->options.groups, LLS_MAX_GROUPS);
-  uint32_t reach = next_reach(e, UINT64_C(1) << 32), n = 0;
-  for (; reach > 0 && (n == 0 || n < most); reach = next_reach(e, reach))
-    e->groups[n++].seen = (struct lls_group){
-        .size = sizeof e->groups[n].seen,
-        .kind = reach == UINT32_MAX ? LLS_GROUP_FULL : LLS_GROUP_WINDOW,
-        .window = reach == UINT32_MAX ? 0 : reach,
-    };
+  uint32_t reach = (uint32_t)(kind >> 32);
+  e->groups[group].kind = kind;
+  e->groups[group].seen = (struct lls_group){
+      .size = sizeof e->groups[group].seen,
+      .kind = reach == UINT32_MAX ? LLS_GROUP_FULL : LLS_GROUP_WINDOW,
+      .window = reach == UINT32_MAX ? 0 : reach,
+  };
+  pool->group_kv_heads[group] = (kind >> 16) & 0xffff;
+  pool->group_head_dim[group] = kind & 0xffff;
+}
+
+/* Finds the group of a layer: the last of `n` for those that have none of their own. */
+static int place_layer(struct lls_engine *e, uint32_t layer, uint32_t n,
+                       struct lls_error *err)
+{
+  uint64_t kind = kind_of(e, layer);
+  uint32_t group = 0;
+  while (group + 1 < n && e->groups[group].kind != kind)
+    group++;
+  if ((uint32_t)e->groups[group].kind != (uint32_t)kind)
+    return lls_fail(err, -ENOTSUP,
+                    "layers of this model have heads of different sizes, which need "
+                    "groups of blocks of their own, and the cache manager keeps %u: set "
+                    "[plugins] cache = paged",
+                    n);
+  e->places[layer] = (struct lls_layer_place){group, e->groups[group].seen.layers++};
+  return 0;
+}
+
+int lls_engine_divide_layers(struct lls_engine *e, struct lls_error *err)
+{
+  struct lls_pool_shape *pool = &e->pool_shape;
+  uint32_t most = lls_least_u32(e->options.groups, LLS_MAX_GROUPS), n = 0;
+  uint64_t kind = next_kind(e, UINT64_MAX);
+  for (; kind > 0 && (n == 0 || n < most); kind = next_kind(e, kind))
+    make_group(e, n++, kind);
   for (uint32_t i = 0; i < e->config.layers; i++) {
-    uint32_t group = n - 1;
-    while (group > 0 && e->groups[group].seen.window < reach_of(e, i))
-      group--;
-    e->places[i] = (struct lls_layer_place){group, e->groups[group].seen.layers++};
+    const struct lls_layer_config *layer = &e->config.layer[i];
+    int rc = layer->shares ? 0 : place_layer(e, i, n, err);
+    if (rc < 0)
+      return rc;
+    if (layer->shares)
+      e->places[i] = e->places[layer->keeper];
   }
   e->caps.n_groups = n;
   pool->n_groups = e->config.encoder ? 0 : n;
   for (uint32_t i = 0; i < n; i++)
     pool->group_layers[i] = e->groups[i].seen.layers;
-  if (!e->config.encoder)
-    pool->layers = pool->group_layers[0];
+  if (e->config.encoder)
+    return 0;
+  *pool = lls_group_shape(pool, 0);
+  return 0;
 }
 
 /* ---- forms ------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mlp branch of a mixture of experts. The router's scores choose some experts for
- * each row; the rows of each expert are copied next to each other and go through its
- * matrices together, and the results of a row are added, each times the expert's
- * weight. So a step reads the matrices of each expert that it needs once. The result of
- * a row does not depend on the other rows: its products do not, and its experts are
- * added in the order of their weights, largest first.
+ * The mlp branch: an MLP's inner layer, and mixtures of experts. The router's scores
+ * choose some experts for each row; the rows of each expert are copied next to each other
+ * and go through its matrices together, and the results of a row are added, each times
+ * the expert's weight. So a step reads the matrices of each expert that it needs once.
+ * The result of a row does not depend on the other rows: its products do not, and its
+ * experts are added in the order of their weights, largest first.
  */
 #include "core/engine/forward.h"
 
@@ -59,6 +59,33 @@ void lls_engine_free_mixture(struct lls_engine *e)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
 }
 
+const void *lls_engine_mlp_inner(const struct lls_forward *s, uint32_t layer,
+                                 const void *input)
+{
+  const struct lls_engine *e = s->e;
+  const struct lls_model_config *c = &e->config;
+  const struct lls_layer_weights *w = &e->weights.layers[layer];
+  uint32_t ffn = lls_layer_ffn(c, layer);
+  s->ops->linear(s->device, w->up, input, s->n_rows, LLS_STORE_SET, e->act.wide);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_UP, input, e->act.wide);
+  if (c->xielu) {
+    s->ops->xielu(s->device, &w->xielu, e->act.wide, s->n_rows, ffn);
+    return e->act.wide;
+  }
+  if (!c->gated) {
+    s->ops->activate(s->device, c->activation, e->act.wide, s->n_rows, ffn);
+    return e->act.wide;
+  }
+  s->ops->gated(s->device, c->activation, e->act.wide, s->n_rows, ffn, e->act.narrow);
+  return e->act.narrow;
+}
+
+void lls_engine_sum_shares(const struct lls_forward *s, void *x)
+{
+  if (lls_engine_is_shared(s->e))
+    s->ops->all_reduce(s->device, x, s->n_rows, s->e->config.hidden);
+}
+
 /* Computes the MLP that all rows go through, times its gate. */
 static void add_shared(const struct lls_forward *s, const struct lls_layer_weights *w,
                        const void *input, enum lls_linear_store store, void *y)
@@ -75,20 +102,17 @@ static void add_shared(const struct lls_forward *s, const struct lls_layer_weigh
   s->ops->linear(s->device, w->shared_down, act->narrow, s->n_rows, store, y);
 }
 
-void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights *w,
-                    const void *input, enum lls_linear_store store, void *y)
+/* Sends rows of input through the experts that scores choose. */
+static void mix(const struct lls_forward *s, const struct lls_layer_weights *w,
+                const void *input, enum lls_linear_store store, void *y)
 {
   const struct lls_model_config *c = &s->e->config;
   const struct lls_activations *act = &s->e->act;
   struct lls_route own = act->route;
   const struct lls_route *route = &own;
   own.bias = w->router_bias;
-  if (w->shared_up != NULL) {
-    add_shared(s, w, input, store, y);
-    store = LLS_STORE_ADD;
-  }
+  own.factor = w->expert_factor;
   LLS_CHECK(s->n_rows * (size_t)c->mixture.active <= lls_engine_slots(s->e));
-  s->ops->logits(s->device, w->router, input, s->n_rows, act->scores);
   s->ops->route(s->device, act->scores, s->n_rows, c->mixture.normalise, route);
   s->ops->gather_routed(s->device, route, input, s->n_rows, c->hidden, act->routed);
   s->ops->linear_experts(s->device, w->expert_up, route, act->routed, s->n_rows,
@@ -98,4 +122,45 @@ void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights 
   s->ops->linear_experts(s->device, w->expert_down, route, act->narrow, s->n_rows,
                          act->routed);
   s->ops->combine(s->device, route, act->routed, s->n_rows, c->hidden, store, y);
+}
+
+void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights *w,
+                    const void *input, enum lls_linear_store store, void *y)
+{
+  if (w->shared_up != NULL) {
+    add_shared(s, w, input, store, y);
+    store = LLS_STORE_ADD;
+  }
+  s->ops->logits(s->device, w->router, input, s->n_rows, s->e->act.scores);
+  mix(s, w, input, store, y);
+}
+
+static void norm_rows(const struct lls_forward *s, const float *weight, const void *x,
+                      void *y)
+{
+  const struct lls_model_config *c = &s->e->config;
+  s->ops->norm(s->device, LLS_NORM_RMS, x, weight, NULL, c->norm_epsilon, s->n_rows,
+               c->hidden, y);
+}
+
+/* `routed` is free before and behind the experts: there the router's input and the MLP's
+ * output have room. */
+void lls_engine_mix_beside(const struct lls_forward *s, uint32_t layer, void *y)
+{
+  const struct lls_model_config *c = &s->e->config;
+  const struct lls_activations *act = &s->e->act;
+  const struct lls_layer_weights *w = &s->e->weights.layers[layer];
+  norm_rows(s, w->router_norm, s->x, act->routed);
+  s->ops->logits(s->device, w->router, act->routed, s->n_rows, act->scores);
+  norm_rows(s, w->mixture_norm.weight, s->x, y);
+  mix(s, w, y, LLS_STORE_SET, y);
+  lls_engine_sum_shares(s, y);
+  norm_rows(s, w->mixture_output_norm.weight, y, y);
+
+  norm_rows(s, w->mlp_norm.weight, s->x, act->routed);
+  const void *inner = lls_engine_mlp_inner(s, layer, act->routed);
+  s->ops->linear(s->device, w->down, inner, s->n_rows, LLS_STORE_SET, act->routed);
+  lls_engine_sum_shares(s, act->routed);
+  norm_rows(s, w->beside_output_norm.weight, act->routed, act->routed);
+  s->ops->add(s->device, act->routed, s->n_rows, c->hidden, y);
 }

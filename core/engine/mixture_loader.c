@@ -5,11 +5,12 @@
  * the experts are quantised, because it decides between close scores.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/device/tensor.h"
-#include "core/engine/tensor_loader.h"
+#include "core/engine/mixture_loader.h"
 
 #define NAME_MAX_CHARS 128
 
@@ -74,70 +75,47 @@ static void repack_block(const uint8_t *codes, uint8_t scale, uint8_t *out)
     out[i] = (uint8_t)(code[i] | code[i + BLOCK / 2] << 4);
 }
 
-/* Rows first, first + step, ... of one expert in a tensor that holds all experts'
- * blocks. */
+/* Rows of one expert in a tensor that holds all experts' blocks; the name is without
+ * "_blocks", "_scales", "_bias". */
 struct block_rows {
-  const char *name; /* without "_blocks", "_scales", "_bias" */
+  struct lls_stack_rows rows;
   uint32_t expert;
-  size_t rows, columns; /* shape of one expert in the file */
-  struct lls_range taken;
-  size_t first, step;
+  size_t columns;
 };
 
 /* Repacks some rows of an expert. The caller frees out->data. */
 static int repack(const struct lls_loader *l, int layer, const struct block_rows *b,
                   struct lls_tensor_view *out)
 {
-  size_t blocks = b->columns / BLOCK, all = l->config->mixture.experts * b->rows * blocks;
+  const struct lls_stack_rows *r = &b->rows;
+  size_t blocks = b->columns / BLOCK, all = l->config->mixture.experts * r->rows * blocks;
+  char name[NAME_MAX_CHARS];
   const void *codes = NULL, *scales = NULL;
   *out = (struct lls_tensor_view){.dtype = LLS_MXFP4,
-                                  .rows = b->taken.n,
+                                  .rows = r->taken.n,
                                   .columns = b->columns,
                                   .row_stride = b->columns};
+  snprintf(name, sizeof name, "%s%s", l->names->experts, r->name);
   if (l->source->dummy) {
     out->dtype = LLS_BF16;
-    out->seed = lls_loader_seed(l, layer, b->name) + b->expert;
+    out->seed = lls_loader_seed(l, layer, name) + b->expert;
     return 0;
   }
-  int rc = lls_loader_bytes(l, layer, b->name, "_blocks", all * BLOCK_CODES, &codes);
+  int rc = lls_loader_bytes(l, layer, name, "_blocks", all * BLOCK_CODES, &codes);
   if (rc == 0)
-    rc = lls_loader_bytes(l, layer, b->name, "_scales", all, &scales);
+    rc = lls_loader_bytes(l, layer, name, "_scales", all, &scales);
   if (rc < 0)
     return rc;
-  uint8_t *packed = malloc(b->taken.n * blocks * BLOCK_BYTES);
+  uint8_t *packed = malloc(r->taken.n * blocks * BLOCK_BYTES);
   if (packed == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
   out->data = packed;
-  for (size_t i = 0; i < b->taken.n; i++) {
-    size_t row = b->expert * b->rows + b->first + (b->taken.first + i) * b->step;
+  for (size_t i = 0; i < r->taken.n; i++) {
+    size_t row = b->expert * r->rows + r->first + (r->taken.first + i) * r->step;
     for (size_t k = row * blocks; k < (row + 1) * blocks; k++, packed += BLOCK_BYTES)
       repack_block((const uint8_t *)codes + k * BLOCK_CODES, ((const uint8_t *)scales)[k],
                    packed);
   }
-  return 0;
-}
-
-/* Reads the biases of an expert's rows into an array of their own, since they may lie
- * apart in the file. The caller frees out->data. */
-static int read_bias(const struct lls_loader *l, int layer, const struct block_rows *b,
-                     struct lls_tensor_view *out)
-{
-  struct lls_tensor_view all;
-  int rc = lls_loader_view(l, layer, b->name, "_bias", l->config->mixture.experts,
-                           b->rows, &all);
-  float *row = rc == 0 ? malloc(b->rows * sizeof *row) : NULL;
-  if (rc == 0 && row == NULL)
-    rc = lls_fail(l->err, -ENOMEM, "out of memory");
-  if (rc < 0)
-    return rc;
-  lls_tensor_read_row(&all, b->expert, row);
-  for (size_t i = 0; i < b->taken.n; i++)
-    row[i] = row[b->first + (b->taken.first + i) * b->step];
-  *out = (struct lls_tensor_view){.data = row,
-                                  .dtype = LLS_F32,
-                                  .rows = 1,
-                                  .columns = b->taken.n,
-                                  .row_stride = b->taken.n};
   return 0;
 }
 
@@ -152,11 +130,11 @@ static int load_blocks(struct lls_loader *l, int layer, const struct block_rows 
   for (size_t i = 0; rc == 0 && i < n; i++) {
     rc = repack(l, layer, &parts[i], &views[i]);
     if (rc == 0)
-      rc = lls_loader_check_cut(l, parts[i].name, views[i].dtype, &columns);
+      rc = lls_loader_check_cut(l, parts[i].rows.name, views[i].dtype, &columns);
     if (rc == 0)
       cut[i] = lls_view_columns(&views[i], columns.first, columns.n);
     if (rc == 0)
-      rc = read_bias(l, layer, &parts[i], &biases[i]);
+      rc = lls_loader_stack_bias(l, layer, parts[i].expert, &parts[i].rows, &biases[i]);
   }
   if (rc == 0)
     rc = lls_loader_pack(l, cut, columns.first == 0 ? biases : NULL, n, out);
@@ -170,22 +148,20 @@ static int load_blocks(struct lls_loader *l, int layer, const struct block_rows 
 static int load_blocks_up(struct lls_loader *l, int layer, uint32_t expert,
                           struct lls_weight **out)
 {
-  char name[NAME_MAX_CHARS];
   struct lls_range ffn = l->shard->expert_ffn;
-  snprintf(name, sizeof name, "%s%s", l->names->experts, l->names->expert_blocks_up);
-  struct block_rows gate = {name, expert, 2 * ffn.whole, l->config->hidden, ffn, 0, 2};
+  struct block_rows gate = {
+      {l->names->expert_blocks_up, 2 * ffn.whole, ffn, 0, 2}, expert, l->config->hidden};
   struct block_rows parts[] = {gate, gate};
-  parts[1].first = 1;
+  parts[1].rows.first = 1;
   return load_blocks(l, layer, parts, 2, lls_range_all(l->config->hidden), out);
 }
 
 static int load_blocks_down(struct lls_loader *l, int layer, uint32_t expert,
                             struct lls_weight **out)
 {
-  char name[NAME_MAX_CHARS];
   struct lls_range rows = lls_range_all(l->config->hidden), ffn = l->shard->expert_ffn;
-  snprintf(name, sizeof name, "%s%s", l->names->experts, l->names->expert_down);
-  const struct block_rows part = {name, expert, rows.n, ffn.whole, rows, 0, 1};
+  const struct block_rows part = {
+      {l->names->expert_down, rows.n, rows, 0, 1}, expert, ffn.whole};
   return load_blocks(l, layer, &part, 1, ffn, out);
 }
 
@@ -225,22 +201,6 @@ static bool in_blocks(const struct lls_loader *l, int layer)
   return !lls_loader_has(l, layer, gate, ".weight");
 }
 
-/* Refuses experts as training tools write them: transposed, in 16 bits. */
-static int refuse_plain(const struct lls_loader *l, int layer)
-{
-  char name[NAME_MAX_CHARS];
-  snprintf(name, sizeof name, "%s%s", l->names->experts, l->names->expert_blocks_up);
-  if (!lls_loader_has(l, layer, name, ""))
-    return 0;
-  return lls_fail(l->err, -ENOTSUP,
-                  "tensor %s%s%d.%s has all experts' numbers in one: of this model's "
-                  "folders those in MXFP4 can be read (%s_blocks, %s_scales). A GGUF "
-                  "file that llama.cpp's convert_hf_to_gguf.py makes of this one can, "
-                  "with the same numbers",
-                  l->prefix, l->names->layers, layer, name, l->names->expert_blocks_up,
-                  l->names->expert_blocks_up);
-}
-
 /* Loads the MLP that all rows go through; its score is as exact as the router. */
 static int load_shared(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
@@ -258,20 +218,48 @@ static int load_shared(struct lls_loader *l, int layer, struct lls_layer_weights
   return rc;
 }
 
+/* Loads what a mixture beside an MLP has of its own. The router's norm is of the unscaled
+ * kind, whose output is divided by sqrt(hidden). */
+static int load_beside(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  const struct lls_tensor_names *n = l->names;
+  int rc = lls_loader_scaled(l, layer, n->router_norm, "", c->hidden,
+                             1 / sqrtf((float)c->hidden), &w->router_norm);
+  if (rc == 0)
+    rc = lls_loader_vector(l, layer, n->expert_scale, lls_range_all(c->mixture.experts),
+                           &w->expert_factor);
+  if (rc == 0)
+    rc = lls_loader_norm(l, layer, n->mixture_norm, &w->mixture_norm);
+  if (rc == 0)
+    rc = lls_loader_norm(l, layer, n->mixture_output_norm, &w->mixture_output_norm);
+  return rc < 0
+             ? rc
+             : lls_loader_norm(l, layer, n->beside_output_norm, &w->beside_output_norm);
+}
+
 int lls_loader_mixture(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
-  bool blocks = in_blocks(l, layer);
-  int rc = blocks ? refuse_plain(l, layer) : 0;
-  if (rc == 0)
-    rc = load_router(l, layer, &w->router);
+  bool stack = lls_loader_has_stack(l, layer), blocks = !stack && in_blocks(l, layer);
+  int rc = load_router(l, layer, &w->router);
   if (rc == 0 && l->config->mixture.corrected)
     rc = lls_loader_vector(l, layer, l->names->router_bias,
                            lls_range_all(l->config->mixture.experts), &w->router_bias);
   if (rc == 0 && l->config->mixture.shared > 0)
     rc = load_shared(l, layer, w);
+  if (rc == 0 && l->config->mixture.beside)
+    rc = load_beside(l, layer, w);
   if (rc == 0)
-    rc = load_experts(l, layer, blocks ? load_blocks_up : load_up, &w->expert_up);
+    rc = load_experts(l, layer,
+                      stack    ? lls_loader_stack_up
+                      : blocks ? load_blocks_up
+                               : load_up,
+                      &w->expert_up);
   if (rc == 0)
-    rc = load_experts(l, layer, blocks ? load_blocks_down : load_down, &w->expert_down);
+    rc = load_experts(l, layer,
+                      stack    ? lls_loader_stack_down
+                      : blocks ? load_blocks_down
+                               : load_down,
+                      &w->expert_down);
   return rc;
 }

@@ -76,7 +76,7 @@ static int load_fused(struct lls_loader *l, int layer, struct lls_weight **out)
 {
   const struct lls_model_config *c = l->config;
   const char *name = l->names->fused_qkv;
-  uint32_t rows = lls_qkv_columns(c);
+  uint32_t rows = lls_qkv_columns(c, (uint32_t)layer);
   struct lls_tensor_view weight, bias;
   struct pieces p;
   int rc = make_pieces(l, l->shard->heads.n + 2 * l->shard->kv_heads.n, c->qkv_bias, &p);
@@ -168,18 +168,19 @@ int lls_loader_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
   else if (names->fused_qkv != NULL)
     return load_fused(l, layer, out);
   const struct lls_model_config *c = l->config;
-  struct lls_range heads = lls_range_times(l->shard->heads, c->head_dim);
-  struct lls_range kv_heads = lls_range_times(l->shard->kv_heads, c->head_dim);
-  struct lls_part parts[] = {
-      {names->q, heads}, {names->k, kv_heads}, {names->v, kv_heads}};
+  uint32_t at = (uint32_t)layer, head_dim = lls_layer_head_dim(c, at);
+  struct lls_range heads = lls_range_times(l->shard->heads, head_dim);
+  struct lls_range kv = lls_range_times(lls_shard_kv_heads(l->shard, c, at), head_dim);
+  const char *v = c->layer[layer].v_is_k ? names->k : names->v;
+  struct lls_part parts[] = {{names->q, heads}, {names->k, kv}, {v, kv}};
   for (size_t i = 0, before = 0; stacked != NULL && i < 3; i++) {
     size_t rows = parts[i].rows.whole;
     parts[i] = (struct lls_part){
-        stacked, lls_range_after(parts[i].rows, before, lls_qkv_columns(c))};
+        stacked, lls_range_after(parts[i].rows, before, lls_qkv_columns(c, at))};
     before += rows;
   }
   if (c->paired_rope && c->rope.dims > 0)
     return load_paired(l, layer, parts, out);
-  return lls_loader_matrix(l, layer, parts, 3, lls_range_all(c->hidden), c->qkv_bias,
-                           out);
+  return lls_loader_matrix(l, layer, parts, c->layer[layer].shares ? 1 : 3,
+                           lls_range_all(c->hidden), c->qkv_bias, out);
 }

@@ -19,6 +19,36 @@ static struct lls_range kv_part_of(size_t whole, uint32_t rank, uint32_t size)
   return (struct lls_range){whole * rank / size, 1, whole};
 }
 
+struct lls_range lls_shard_kv_heads(const struct lls_shard *s,
+                                    const struct lls_model_config *whole, uint32_t layer)
+{
+  return kv_part_of(lls_layer_kv_heads(whole, layer), s->rank, s->size);
+}
+
+struct lls_range lls_shard_ffn(const struct lls_shard *s,
+                               const struct lls_model_config *whole, uint32_t layer)
+{
+  return part_of(lls_layer_ffn(whole, layer), s->rank, s->size);
+}
+
+static int check_layer(const struct lls_model_config *c, uint32_t layer, uint32_t size,
+                       struct lls_error *err)
+{
+  uint32_t kv_heads = lls_layer_kv_heads(c, layer), ffn = lls_layer_ffn(c, layer);
+  if (kv_heads % size != 0 && size % kv_heads != 0)
+    return lls_fail(err, -EINVAL,
+                    "%u key-value heads can neither be shared out to %u "
+                    "ranks nor be the same on some of them: use a divisor or a multiple "
+                    "of %u",
+                    kv_heads, size, kv_heads);
+  if (ffn % size != 0)
+    return lls_fail(err, -EINVAL,
+                    "%u columns of the inner layer cannot be shared out to "
+                    "%u ranks: use a number that divides %u",
+                    ffn, size, ffn);
+  return 0;
+}
+
 static int check(const struct lls_model_config *c, uint32_t size, struct lls_error *err)
 {
   if (c->heads % size != 0)
@@ -26,12 +56,11 @@ static int check(const struct lls_model_config *c, uint32_t size, struct lls_err
                     "%u heads cannot be shared out to %u ranks: use a "
                     "number that divides %u",
                     c->heads, size, c->heads);
-  if (c->kv_heads % size != 0 && size % c->kv_heads != 0)
-    return lls_fail(err, -EINVAL,
-                    "%u key-value heads can neither be shared out to %u "
-                    "ranks nor be the same on some of them: use a divisor or a multiple "
-                    "of %u",
-                    c->kv_heads, size, c->kv_heads);
+  for (uint32_t i = 0; i < c->layers; i++) {
+    int rc = check_layer(c, i, size, err);
+    if (rc < 0)
+      return rc;
+  }
   if (c->mixture.shared % size != 0)
     return lls_fail(
         err, -EINVAL,
@@ -44,11 +73,6 @@ static int check(const struct lls_model_config *c, uint32_t size, struct lls_err
         "%u inner columns of an expert cannot be shared out to %u ranks: use a "
         "number that divides %u",
         c->mixture.ffn, size, c->mixture.ffn);
-  if (c->ffn % size != 0)
-    return lls_fail(err, -EINVAL,
-                    "%u columns of the inner layer cannot be shared out to "
-                    "%u ranks: use a number that divides %u",
-                    c->ffn, size, c->ffn);
   return 0;
 }
 
@@ -74,6 +98,13 @@ int lls_shard_make(const struct lls_model_config *c, const struct lls_ranks *ran
 
 void lls_shard_config(const struct lls_shard *s, struct lls_model_config *c)
 {
+  for (uint32_t i = 0; i < c->layers; i++) {
+    struct lls_layer_config *layer = &c->layer[i];
+    if (layer->kv_heads > 0)
+      layer->kv_heads = (uint32_t)kv_part_of(layer->kv_heads, s->rank, s->size).n;
+    if (layer->ffn > 0)
+      layer->ffn = (uint32_t)part_of(layer->ffn, s->rank, s->size).n;
+  }
   c->heads = (uint32_t)s->heads.n;
   c->kv_heads = (uint32_t)s->kv_heads.n;
   c->ffn = (uint32_t)s->ffn.n;

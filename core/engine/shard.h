@@ -48,6 +48,11 @@ struct lls_shard {
  * be divided by their number. */
 int lls_shard_make(const struct lls_model_config *, const struct lls_ranks *,
                    struct lls_shard *out, struct lls_error *err);
+/* Return a layer's key-value heads, or columns of its inner layer, of this rank. */
+struct lls_range lls_shard_kv_heads(const struct lls_shard *,
+                                    const struct lls_model_config *whole, uint32_t layer);
+struct lls_range lls_shard_ffn(const struct lls_shard *,
+                               const struct lls_model_config *whole, uint32_t layer);
 /* Reduces a configuration to this rank's heads and inner columns. */
 void lls_shard_config(const struct lls_shard *, struct lls_model_config *);
 

@@ -214,13 +214,17 @@ int lls_loader_matrix(struct lls_loader *l, int layer, const struct lls_part *pa
   return rc;
 }
 
-int lls_loader_table(struct lls_loader *l, const char *name, size_t rows, size_t columns,
-                     void **out)
+int lls_loader_table(struct lls_loader *l, const char *name, size_t rows,
+                     struct lls_range columns, void **out)
 {
   struct lls_tensor_view v;
-  int rc = lls_loader_view(l, LLS_NO_LAYER, name, ".weight", rows, columns, &v);
+  int rc = lls_loader_view(l, LLS_NO_LAYER, name, ".weight", rows, columns.whole, &v);
+  if (rc == 0)
+    rc = lls_loader_check_cut(l, name, v.dtype, &columns);
   if (rc < 0)
     return rc;
+  if (columns.n < columns.whole)
+    v = lls_view_columns(&v, columns.first, columns.n);
   return l->device->ops->table_create(l->device, &v, out, l->err);
 }
 
@@ -255,16 +259,14 @@ static int create_norm_weights(struct lls_loader *l, const struct lls_tensor_vie
   return rc;
 }
 
-/* Makes a vector of `hidden` equal numbers. */
-static int constant_vector(struct lls_loader *l, float number, float **out)
+int lls_loader_constant(struct lls_loader *l, size_t n, float number, float **out)
 {
-  uint32_t n = l->config->hidden;
   float *numbers = malloc(n * sizeof *numbers);
   if (numbers == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
   struct lls_tensor_view v = {
       .data = numbers, .dtype = LLS_F32, .rows = 1, .columns = n, .row_stride = n};
-  for (uint32_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++)
     numbers[i] = number;
   int rc = create_vector(l, &v, out);
   free(numbers);
@@ -276,7 +278,7 @@ static int load_norm_bias(struct lls_loader *l, int layer, const char *name, flo
 {
   struct lls_tensor_view v;
   if (!l->config->norm_affine || l->config->norm_unbiased)
-    return constant_vector(l, 0, out);
+    return lls_loader_constant(l, l->config->hidden, 0, out);
   int rc = lls_loader_view(l, layer, name, ".bias", 1, l->config->hidden, &v);
   return rc < 0 ? rc : create_vector(l, &v, out);
 }
@@ -287,7 +289,7 @@ static int load_norm(struct lls_loader *l, int layer, const char *name, float fa
   struct lls_tensor_view v;
   int rc;
   if (!l->config->norm_affine) {
-    rc = constant_vector(l, factor, &out->weight);
+    rc = lls_loader_constant(l, l->config->hidden, factor, &out->weight);
   } else {
     rc = lls_loader_view(l, layer, name, ".weight", 1, l->config->hidden, &v);
     if (rc == 0)
@@ -319,6 +321,14 @@ int lls_loader_norm_part(struct lls_loader *l, int layer, const char *name,
     return rc;
   v = lls_view_rows(&v, part.first, part.n);
   return create_norm_weights(l, &v, 1, &out->weight);
+}
+
+int lls_loader_scaled(struct lls_loader *l, int layer, const char *name,
+                      const char *suffix, size_t columns, float factor, float **out)
+{
+  struct lls_tensor_view v;
+  int rc = lls_loader_view(l, layer, name, suffix, 1, columns, &v);
+  return rc < 0 ? rc : create_norm_weights(l, &v, factor, out);
 }
 
 int lls_loader_vector(struct lls_loader *l, int layer, const char *name,

@@ -74,12 +74,18 @@ int lls_loader_slopes(struct lls_loader *);
 int lls_loader_xielu(struct lls_loader *, int layer, struct lls_xielu *out);
 /* encoder_loader.c: what an encoder has outside its layers. */
 int lls_loader_encoder_ends(struct lls_loader *);
+/* extras_loader.c: what a layer has of its own inputs, and its scalar. */
+int lls_loader_layer_inputs(struct lls_loader *, int layer, struct lls_layer_weights *);
 /* mixture_loader.c: the router and the experts of a layer. */
 int lls_loader_mixture(struct lls_loader *, int layer, struct lls_layer_weights *);
-int lls_loader_table(struct lls_loader *, const char *name, size_t rows, size_t columns,
-                     void **out);
+int lls_loader_table(struct lls_loader *, const char *name, size_t rows,
+                     struct lls_range columns, void **out);
 int lls_loader_norm(struct lls_loader *, int layer, const char *name,
                     struct lls_norm_weights *out);
+/* Makes a vector of n equal numbers; loads a norm's weights times a factor. */
+int lls_loader_constant(struct lls_loader *, size_t n, float number, float **out);
+int lls_loader_scaled(struct lls_loader *, int layer, const char *name,
+                      const char *suffix, size_t columns, float factor, float **out);
 /* Loads the norm before the head, with the logits' scale. */
 int lls_loader_final_norm(struct lls_loader *, struct lls_norm_weights *out);
 /* Loads a part of a norm without a bias; fails if the model's norms have biases. */

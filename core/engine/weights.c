@@ -14,6 +14,7 @@
 #include "core/engine/weights.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,12 +27,14 @@
 
 static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
 {
-  size_t attention = lls_qkv_numbers(c) + (size_t)c->hidden * lls_attended_columns(c);
-  size_t mlp = (size_t)c->ffn * (c->gated ? 3 : 2);
+  size_t attention =
+      lls_qkv_numbers(c, layer) + (size_t)c->hidden * lls_attended_columns(c, layer);
+  size_t mlp = (size_t)lls_layer_ffn(c, layer) * (c->gated ? 3 : 2);
   if (c->layer[layer].mixture)
-    mlp = c->mixture.experts * ((size_t)c->mixture.ffn * 3 + 1) +
+    mlp = (c->mixture.beside ? mlp : 0) +
+          c->mixture.experts * ((size_t)c->mixture.ffn * 3 + 1) +
           (size_t)c->mixture.shared * 3 + c->mixture.shared_gate;
-  return attention + c->hidden * mlp;
+  return attention + c->hidden * (mlp + 3 * (size_t)c->layer_inputs);
 }
 
 static size_t total_numbers(const struct lls_model_config *whole,
@@ -60,13 +63,13 @@ static int load_one(struct lls_loader *l, int layer, const char *name,
 /* ---- the whole ------------------------------------------------------------------ */
 
 /* Finds the rows of gate and of up, in tensors of their own or in one. */
-static void find_gate_up(const struct lls_loader *l, struct lls_part out[2])
+static void find_gate_up(const struct lls_loader *l, struct lls_range ffn,
+                         struct lls_part out[2])
 {
   const struct lls_tensor_names *n = l->names;
-  struct lls_range ffn = l->shard->ffn;
-  uint32_t width = l->config->ffn;
+  size_t width = ffn.whole;
   const char *both = n->stacked_up != NULL ? n->stacked_up : n->stacked_up_gate;
-  uint32_t gate_first = n->stacked_up != NULL ? 0 : width;
+  size_t gate_first = n->stacked_up != NULL ? 0 : width;
   out[0] = (struct lls_part){n->gate, ffn};
   out[1] = (struct lls_part){n->up, ffn};
   if (both == NULL)
@@ -78,9 +81,10 @@ static void find_gate_up(const struct lls_loader *l, struct lls_part out[2])
 static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
-  struct lls_range ffn = l->shard->ffn, hidden = lls_range_all(c->hidden);
+  struct lls_range ffn = lls_shard_ffn(l->shard, c, (uint32_t)layer);
+  struct lls_range hidden = lls_range_all(c->hidden);
   struct lls_part gate_up[2];
-  find_gate_up(l, gate_up);
+  find_gate_up(l, ffn, gate_up);
   int rc = c->gated ? lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->up)
                     : load_one(l, layer, l->names->up, ffn, hidden, c->mlp_bias, &w->up);
   if (rc == 0 && c->xielu)
@@ -96,13 +100,16 @@ static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w
 static int load_qk_norms(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
-  struct lls_range q = lls_range_all(c->head_dim), k = q;
+  uint32_t at = (uint32_t)layer, head_dim = lls_layer_head_dim(c, at);
+  struct lls_range q = lls_range_all(head_dim), k = q;
   if (c->qk_norm == LLS_QK_NORM_WHOLE) {
-    q = lls_range_times(l->shard->heads, c->head_dim);
-    k = lls_range_times(l->shard->kv_heads, c->head_dim);
+    q = lls_range_times(l->shard->heads, head_dim);
+    k = lls_range_times(lls_shard_kv_heads(l->shard, c, at), head_dim);
   }
   int rc = lls_loader_norm_part(l, layer, l->names->q_norm, q, &w->q_norm);
-  return rc < 0 ? rc : lls_loader_norm_part(l, layer, l->names->k_norm, k, &w->k_norm);
+  if (rc < 0 || c->layer[layer].shares)
+    return rc;
+  return lls_loader_norm_part(l, layer, l->names->k_norm, k, &w->k_norm);
 }
 
 static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights *w)
@@ -134,11 +141,15 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
                             : lls_loader_qkv(l, layer, &w->qkv);
   if (rc == 0)
     rc = load_one(l, layer, l->names->output, lls_range_all(c->hidden),
-                  lls_range_times(l->shard->heads, lls_attended_columns(c) / c->heads),
+                  lls_range_times(l->shard->heads,
+                                  lls_attended_columns(c, (uint32_t)layer) / c->heads),
                   c->output_bias, &w->output);
   if (rc == 0)
-    rc =
-        c->layer[layer].mixture ? lls_loader_mixture(l, layer, w) : load_mlp(l, layer, w);
+    rc = c->layer[layer].mixture ? lls_loader_mixture(l, layer, w) : 0;
+  if (rc == 0 && (!c->layer[layer].mixture || c->mixture.beside))
+    rc = load_mlp(l, layer, w);
+  if (rc == 0)
+    rc = lls_loader_layer_inputs(l, layer, w);
   if (rc == 0 && l->w->file != NULL)
     lls_checkpoint_drop_pages(l->w->file);
   return rc;
@@ -185,16 +196,21 @@ static int load_ends(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
   struct lls_weights *w = l->w;
-  int rc =
-      lls_loader_table(l, l->names->embedding, c->vocab, c->embed_dim, &w->embedding);
+  int rc = lls_loader_table(l, l->names->embedding, c->vocab, lls_range_all(c->embed_dim),
+                            &w->embedding);
   if (rc == 0 && c->rope.dims == 0 && l->names->positions != NULL)
     rc = lls_loader_table(l, l->names->positions,
-                          (size_t)c->max_context + c->position_offset, c->hidden,
-                          &w->positions);
+                          (size_t)c->max_context + c->position_offset,
+                          lls_range_all(c->hidden), &w->positions);
   if (rc == 0 && l->names->embedding_norm != NULL)
     rc = lls_loader_norm(l, LLS_NO_LAYER, l->names->embedding_norm, &w->embedding_norm);
   if (rc == 0 && c->alibi > 0)
     rc = lls_loader_slopes(l);
+  if (rc == 0 && c->v_norm)
+    rc = lls_loader_constant(l, lls_most_of_layers(c, lls_layer_head_dim), 1, &w->v_norm);
+  if (rc == 0 && c->layer_inputs > 0)
+    rc = lls_loader_scaled(l, LLS_NO_LAYER, l->names->inputs_norm, ".weight",
+                           c->layer_inputs, sqrtf(0.5f), &w->inputs_norm);
   if (rc == 0 && c->embed_dim != c->hidden)
     rc = load_one(l, LLS_NO_LAYER, l->names->project_in, lls_range_all(c->hidden),
                   lls_range_all(c->embed_dim), false, &w->project_in);
@@ -286,12 +302,16 @@ static void unload_matrix(struct lls_device *device, struct lls_weight *w)
     device->ops->weight_destroy(device, w);
 }
 
+static void unload_vector(struct lls_device *device, float *vector)
+{
+  if (vector != NULL)
+    device->ops->release(device, LLS_MEMORY_DEVICE, vector);
+}
+
 static void unload_norm(struct lls_device *device, struct lls_norm_weights *norm)
 {
-  if (norm->weight != NULL)
-    device->ops->release(device, LLS_MEMORY_DEVICE, norm->weight);
-  if (norm->bias != NULL)
-    device->ops->release(device, LLS_MEMORY_DEVICE, norm->bias);
+  unload_vector(device, norm->weight);
+  unload_vector(device, norm->bias);
 }
 
 static void unload_table(struct lls_device *device, void *table)
@@ -320,8 +340,17 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_norm(device, &w->mlp_output_norm);
   unload_norm(device, &w->q_norm);
   unload_norm(device, &w->k_norm);
-  if (w->sinks != NULL)
-    device->ops->release(device, LLS_MEMORY_DEVICE, w->sinks);
+  unload_norm(device, &w->inputs_output_norm);
+  unload_norm(device, &w->mixture_norm);
+  unload_norm(device, &w->mixture_output_norm);
+  unload_norm(device, &w->beside_output_norm);
+  unload_vector(device, w->router_norm);
+  unload_vector(device, w->expert_factor);
+  unload_vector(device, w->sinks);
+  unload_table(device, w->inputs_table);
+  unload_matrix(device, w->inputs_projection);
+  unload_matrix(device, w->inputs_gate);
+  unload_matrix(device, w->inputs_up);
   unload_matrix(device, w->qkv);
   unload_matrix(device, w->output);
   unload_matrix(device, w->up);
@@ -331,8 +360,7 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_matrix(device, w->shared_down);
   unload_matrix(device, w->shared_score);
   unload_latent(device, &w->latent);
-  if (w->router_bias != NULL)
-    device->ops->release(device, LLS_MEMORY_DEVICE, w->router_bias);
+  unload_vector(device, w->router_bias);
   if (w->expert_up != NULL)
     device->ops->experts_destroy(device, w->expert_up);
   if (w->expert_down != NULL)
@@ -346,10 +374,10 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   free(w->layers);
   unload_norm(device, &w->final_norm);
   unload_norm(device, &w->embedding_norm);
-  if (w->relative != NULL)
-    device->ops->release(device, LLS_MEMORY_DEVICE, w->relative);
-  if (w->slopes != NULL)
-    device->ops->release(device, LLS_MEMORY_DEVICE, w->slopes);
+  unload_vector(device, w->relative);
+  unload_vector(device, w->slopes);
+  unload_vector(device, w->v_norm);
+  unload_vector(device, w->inputs_norm);
   unload_matrix(device, w->project_in);
   unload_matrix(device, w->project_out);
   unload_matrix(device, w->head);

@@ -26,6 +26,7 @@ struct lls_layer_weights {
   struct lls_norm_weights attention_output_norm, mlp_output_norm; /* LLS_NORM_BOTH */
   /* only with qk_norm */
   struct lls_norm_weights q_norm, k_norm;
+  float scalar;           /* of x after the layer; with layer_scalars */
   float *sinks;           /* (heads) attention sinks of this rank's heads, or NULL */
   struct lls_weight *qkv; /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
                              are this rank's; latent: (heads (nope + rope), hidden
@@ -35,12 +36,21 @@ struct lls_layer_weights {
   struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
   struct lls_weight *down; /* (hidden, ffn) */
   struct lls_xielu xielu;  /* only with xIELU */
-  /* Instead of up and down, where the layer is a mixture: */
+  /* Only with layer_inputs, n of them: */
+  void *inputs_table;                   /* (ids, n) */
+  struct lls_weight *inputs_projection; /* (n, hidden) */
+  struct lls_weight *inputs_gate;       /* (n, hidden) */
+  struct lls_weight *inputs_up;         /* (hidden, n) */
+  struct lls_norm_weights inputs_output_norm;
+  /* Instead of up and down, or with them, where the layer is a mixture: */
   struct lls_weight *router;                   /* (experts, hidden) */
   struct lls_experts *expert_up, *expert_down; /* (2 ffn, hidden), (hidden, ffn) each */
   float *router_bias;                          /* (experts) or NULL */
   struct lls_weight *shared_up, *shared_down;  /* (2 shared, hidden), (hidden, shared) */
   struct lls_weight *shared_score;             /* (1, hidden) or NULL */
+  /* Only with mixture.beside: */
+  float *router_norm, *expert_factor; /* (hidden), (experts) */
+  struct lls_norm_weights mixture_norm, mixture_output_norm, beside_output_norm;
 };
 
 struct lls_weights {
@@ -58,6 +68,8 @@ struct lls_weights {
   struct lls_norm_weights final_norm;
   struct lls_norm_weights embedding_norm; /* encoders and Bloom */
   float *slopes;                          /* (this rank's heads) of ALiBi, or NULL */
+  float *v_norm;      /* (head_dim) ones, for values that are normed, or NULL */
+  float *inputs_norm; /* (layer_inputs) of the layers' inputs, or NULL */
   /* encoders: (token_types, max_context, hidden); sums of position and type vectors */
   float *positions_and_types;
   uint32_t n_layers;

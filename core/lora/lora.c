@@ -38,8 +38,9 @@ uint32_t lls_lora_outputs(const struct lls_model_config *c, enum lls_lora_target
 int lls_lora_kind_of(const struct lls_model_config *c, const char *name, uint32_t layer)
 {
   const struct lls_tensor_names *n = &c->architecture->tensors;
-  bool dense = !c->layer[layer].mixture, gated = c->gated;
-  bool plain = c->latent.rank == 0; /* else q, k and v are made of latent vectors */
+  /* else layers differ in their sizes, or q, k and v are made of latent vectors */
+  bool alike = !lls_heads_differ(c), plain = alike && c->latent.rank == 0;
+  bool dense = alike && !c->layer[layer].mixture, gated = c->gated;
   const struct {
     const char *name;
     int kind;
@@ -103,7 +104,7 @@ static size_t row_of(const struct rows *r, size_t i)
 static size_t whole_outputs(const struct lls_model_config *c, uint32_t kind)
 {
   if (kind == LLS_LORA_STACKED_QKV || kind == LLS_LORA_FUSED_QKV)
-    return lls_qkv_columns(c);
+    return lls_qkv_columns(c, 0);
   if (kind == LLS_LORA_STACKED_UP)
     return 2 * (size_t)c->ffn;
   return lls_lora_outputs(c, (enum lls_lora_target)kind);

@@ -39,12 +39,25 @@ struct lls_tensor_names {
   /* Mixtures of experts: the router; tensors of expert E are experts + "E." +
    * expert_gate ... */
   const char *router, *experts, *expert_gate, *expert_up, *expert_down;
-  const char *expert_blocks_up; /* instead of expert_gate and expert_up, all experts in
-                                 * one tensor: rows of gate and up alternate, in MXFP4
-                                 * blocks, as in expert_down */
-  const char *router_bias;      /* with mixture.corrected */
+  const char *expert_blocks_up;  /* instead of expert_gate and expert_up, all experts in
+                                  * one tensor: rows of gate and up alternate, in MXFP4
+                                  * blocks, as in expert_down */
+  const char *expert_stacked_up; /* the same in numbers of the folder's type, as
+                                  * expert_down is then too: rows of gate, then of up */
+  bool experts_turned;           /* each as (inputs, outputs) */
+  bool experts_alternate;        /* rows of gate and up alternate */
+  const char *router_bias;       /* with mixture.corrected */
   const char *shared_gate, *shared_up, *shared_down; /* with mixture.shared */
   const char *shared_score;                          /* with mixture.shared_gate */
+  /* With mixture.beside: norm of the router's input, factors of the experts' weights,
+   * norms of the mixture's input and output, and of the output of the layer's MLP */
+  const char *router_norm, *expert_scale, *mixture_norm, *mixture_output_norm,
+      *beside_output_norm;
+  /* With layer_inputs: tables of all layers side by side, the product of the embedding
+   * that is added and its norm; products and norm in each layer */
+  const char *inputs_embedding, *inputs_projection, *inputs_norm;
+  const char *inputs_gate, *inputs_up, *inputs_output_norm;
+  const char *layer_scalar; /* with layer_scalars */
   const char *sinks;
   const char *xielu; /* before the names of the activation's four parameters */
   const char *types, *embedding_norm; /* encoders: types are added to the embedding,
@@ -111,8 +124,10 @@ struct lls_architecture {
   ROW(lls_gpt_oss)                                                                       \
   ROW(lls_mixtral)                                                                       \
   ROW(lls_qwen3_moe)                                                                     \
+  ROW(lls_qwen3_vl_moe)                                                                  \
   ROW(lls_gemma2)                                                                        \
   ROW(lls_gemma3)                                                                        \
+  ROW(lls_gemma4)                                                                        \
   ROW(lls_opt)                                                                           \
   ROW(lls_neox)                                                                          \
   ROW(lls_bert)                                                                          \
@@ -156,6 +171,16 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
   .latent_norm = "self_attn.kv_a_layernorm", .latent_up = "self_attn.kv_b_proj",         \
   .latent_keys = "self_attn.k_b_proj", .latent_values = "self_attn.v_b_proj"
 #define LLS_LLAMA_QK_NORMS .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
+#define LLS_GEMMA_NORMS                                                                  \
+  .attention_norm = "input_layernorm",                                                   \
+  .attention_output_norm = "post_attention_layernorm",                                   \
+  .mlp_norm = "pre_feedforward_layernorm",                                               \
+  .mlp_output_norm = "post_feedforward_layernorm"
+#define LLS_LAYER_INPUTS                                                                 \
+  .inputs_embedding = "embed_tokens_per_layer",                                          \
+  .inputs_projection = "per_layer_model_projection",                                     \
+  .inputs_norm = "per_layer_projection_norm", .inputs_gate = "per_layer_input_gate",     \
+  .inputs_up = "per_layer_projection"
 /* Prefixes of the text part of models that also read images. */
 #define LLS_TEXT_PREFIXES                                                                \
   .prefixes = {"model.language_model.", "language_model.model.", "model.", ""},          \
@@ -203,6 +228,12 @@ void lls_config_scale_branches(struct lls_model_config *, double factor);
 /* Reads "layer_norm_eps" and sets layer norms. */
 int lls_config_layer_norm(const struct lls_json *, const char *key,
                           struct lls_model_config *, struct lls_error *err);
+/* gemma4.c: read "num_kv_shared_layers", of layers whose windows are known; and the
+ * width of the layers' inputs, with the value of a file that does not set it. */
+int lls_config_shared_layers(const struct lls_json *, struct lls_model_config *,
+                             struct lls_error *err);
+int lls_config_layer_inputs(const struct lls_json *, uint32_t fallback,
+                            struct lls_model_config *, struct lls_error *err);
 /* Sets the same window in every layer. */
 void lls_config_window(struct lls_model_config *, uint32_t window);
 /* Reads "layer_types", a list of full_attention and sliding_attention, and gives the

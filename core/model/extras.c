@@ -2,6 +2,15 @@
 /* Finds the operations a model needs that only some devices have. */
 #include "core/model/model_config.h"
 
+bool lls_heads_differ(const struct lls_model_config *c)
+{
+  for (uint32_t i = 0; i < c->layers; i++)
+    if (c->layer[i].shares || lls_layer_kv_heads(c, i) != c->kv_heads ||
+        lls_layer_head_dim(c, i) != c->head_dim)
+      return true;
+  return false;
+}
+
 uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
 {
   const struct lls_mixture_config *m = &c->mixture;
@@ -14,10 +23,13 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
       {c->alibi > 0, LLS_EXTRA_ALIBI},
       {c->growth.factor != 0 && (uint64_t)context + c->growth.offset > c->growth.every,
        LLS_EXTRA_QUERY_GROWTH},
-      {m->logistic || m->corrected || m->groups > 1 || (m->scale != 0 && m->scale != 1),
+      {m->logistic || m->corrected || m->beside || m->groups > 1 ||
+           (m->scale != 0 && m->scale != 1),
        LLS_EXTRA_ROUTER},
       {m->shared_gate, LLS_EXTRA_SHARED_GATE},
       {c->latent.rank > 0, LLS_EXTRA_LATENT},
+      {c->v_norm || lls_heads_differ(c), LLS_EXTRA_HEAD_SIZES},
+      {c->layer_inputs > 0 || c->layer_scalars, LLS_EXTRA_LAYER_INPUTS},
   };
   uint32_t extras = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -41,6 +53,10 @@ const char *lls_extra_name(uint32_t extras)
       {LLS_EXTRA_ROUTER, "a router of experts other than a softmax"},
       {LLS_EXTRA_SHARED_GATE, "a gate of the shared expert"},
       {LLS_EXTRA_LATENT, "multi-head latent attention (MLA)"},
+      {LLS_EXTRA_HEAD_SIZES, "layers with heads of different sizes, or with those of "
+                             "earlier layers"},
+      {LLS_EXTRA_LAYER_INPUTS, "inputs of each layer from the tokens, or scales of "
+                               "layers' outputs"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if ((extras & names[i].bit) != 0)

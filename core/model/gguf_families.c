@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "core/model/gguf.h"
+#include "core/model/gguf_gemma4.h"
 
 #define END                                                                              \
   {                                                                                      \
@@ -448,6 +448,13 @@ const struct lls_gguf_architecture lls_gguf_families[] = {
      .tensors = neox_tensors,
      .keys = neox_keys,
      .switches = neox_switches},
+    {.name = "gemma4",
+     .model = "Gemma4ForCausalLM",
+     .mixture = "Gemma4ForCausalLM",
+     .post_norms = true,
+     .tensors = lls_gguf_gemma4_tensors,
+     .keys = lls_gguf_gemma4_keys,
+     .describe = lls_gguf_describe_gemma4},
     {.name = "qwen2vl", .model = "Qwen2VLForConditionalGeneration"},
     {.name = "qwen3vl", .model = "Qwen3VLForConditionalGeneration"},
     {.name = "granite",

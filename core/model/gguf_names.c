@@ -152,11 +152,18 @@ static const struct lls_gguf_pair expert_parts[] = {
     {"mlp.experts.gate_proj", "ffn_gate_exps"},
     {"mlp.experts.up_proj", "ffn_up_exps"},
     {"mlp.experts.down_proj", "ffn_down_exps"},
+    {"experts.gate_up_proj", "ffn_gate_up_exps"},
+    {"experts.gate_proj", "ffn_gate_exps"},
+    {"experts.up_proj", "ffn_up_exps"},
+    {"experts.down_proj", "ffn_down_exps"},
 };
 
 /* Names whose suffix differs, too. */
 static const struct lls_gguf_pair whole_parts[] = {
     {"self_attn.sinks", "attn_sinks.weight"},
+    {"layer_scalar", "layer_output_scale.weight"},
+    {"router.scale", "ffn_gate_inp.scale"},
+    {"router.per_expert_scale", "ffn_down_exps.scale"},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"}};
 
@@ -201,19 +208,24 @@ static const char *part_name(const struct lls_gguf_architecture *a, const char *
                        : look_up(input_norms, COUNT(input_norms), name, length);
 }
 
-/* Parses "mlp.experts.3.up_proj" of `length` bytes: sets the expert, returns the file's
- * name of the part. */
+/* Parses "mlp.experts.3.up_proj" or "experts.3.up_proj" of `length` bytes: sets the
+ * expert, returns the file's name of the part. */
 static const char *expert_part(const char *name, size_t length, int64_t *expert)
 {
   char kind[24], part[24], whole[64];
   unsigned number;
   int end = 0;
-  if (sscanf(name, "%23[a-z_].experts.%9u.%23[a-z0-9_]%n", kind, &number, part, &end) !=
-          3 ||
-      (size_t)end != length)
+  if (sscanf(name, "experts.%9u.%23[a-z0-9_]%n", &number, part, &end) == 2)
+    strcpy(kind, "");
+  else if (sscanf(name, "%22[a-z_].experts.%9u.%23[a-z0-9_]%n", kind, &number, part,
+                  &end) == 3)
+    strcat(kind, ".");
+  else
+    return NULL;
+  if ((size_t)end != length)
     return NULL;
   *expert = number;
-  int n = snprintf(whole, sizeof whole, "%s.experts.%s", kind, part);
+  int n = snprintf(whole, sizeof whole, "%sexperts.%s", kind, part);
   return look_up(expert_parts, COUNT(expert_parts), whole, (size_t)n);
 }
 

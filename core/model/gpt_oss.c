@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpt-oss (arXiv 2508.10925): mixtures of experts in four-bit blocks (MXFP4), whose
- * gates are clamped; every other layer slides; each head has an attention sink, which
- * absorbs attention that would go to irrelevant tokens; biases everywhere; YaRN.
+ * gpt-oss (arXiv 2508.10925): mixtures of experts in four-bit blocks (MXFP4), or in the
+ * numbers that training tools write, whose gates are clamped; every other layer slides;
+ * each head has an attention sink, which absorbs attention that would go to irrelevant
+ * tokens; biases everywhere; YaRN.
  */
 #include <errno.h>
 
@@ -46,7 +47,8 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   if (rc == 0 && clamp != CLAMP)
     rc = lls_fail(err, -ENOTSUP, "%s: \"swiglu_limit\" is %g; %g is supported",
                   json->file, clamp, CLAMP);
-  if (rc == 0 && (out->hidden % BLOCK != 0 || out->ffn % BLOCK != 0))
+  bool blocks = lls_json_get(json, "quantization_config") != NULL;
+  if (rc == 0 && blocks && (out->hidden % BLOCK != 0 || out->ffn % BLOCK != 0))
     rc = lls_fail(err, -EINVAL,
                   "%s: a hidden size of %u and a feed-forward size of %u are no whole "
                   "blocks of %d",
@@ -75,6 +77,9 @@ const struct lls_architecture lls_gpt_oss = {
             .router = "mlp.router",
             .experts = "mlp.experts.",
             .expert_blocks_up = "gate_up_proj",
+            .expert_stacked_up = "gate_up_proj",
+            .experts_turned = true,
+            .experts_alternate = true,
             .expert_gate = "gate_proj",
             .expert_up = "up_proj",
             .expert_down = "down_proj",

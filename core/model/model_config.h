@@ -31,6 +31,7 @@ enum lls_rope_scaling {
   LLS_ROPE_LLAMA3,
   LLS_ROPE_YARN,
   LLS_ROPE_LONG,
+  LLS_ROPE_PROPORTIONAL,
 };
 
 #define LLS_MAX_ROPE_PAIRS 128
@@ -51,6 +52,7 @@ struct lls_rope_config {
   double attention_factor;   /* yarn, long: multiplies cos and sin; 0 = 1 */
   double score_factor;       /* yarn: "mscale_all_dim" of it, which multiplies q and k of
                               * latent models; 0 = 1 */
+  double share; /* proportional: of the pairs, which turn; the others stand still */
   /* long: (dims / 2) divisors of the frequencies, for contexts up to the original one,
    * and for longer ones */
   float short_factors[LLS_MAX_ROPE_PAIRS], long_factors[LLS_MAX_ROPE_PAIRS];
@@ -68,7 +70,13 @@ struct lls_layer_config {
   enum lls_layer_rope rope;
   bool mixture;     /* a mixture of experts replaces the MLP */
   bool plain_input; /* attention reads x itself, without a norm */
-  float xielu[2];   /* alpha_p and alpha_n of xIELU, where the file lists them */
+  /* 0: the model's */
+  uint32_t kv_heads, head_dim, ffn;
+  /* The layer attends to the K and V of an earlier layer, `keeper`, and makes none. */
+  bool shares;
+  uint32_t keeper;
+  bool v_is_k;    /* v has the matrix of k */
+  float xielu[2]; /* alpha_p and alpha_n of xIELU, where the file lists them */
 };
 
 /* A mixture of experts: for each row a router's scores choose some of the experts. */
@@ -85,6 +93,7 @@ struct lls_mixture_config {
   uint32_t groups, used_groups; /* experts are chosen in the best groups; 0 = one group */
   uint32_t shared;  /* inner width of the MLP that all rows go through too; 0 = none */
   bool shared_gate; /* its output is multiplied by a logistic function of a score */
+  bool beside;      /* beside the layer's own MLP, with norms of its own; Gemma 4 */
 };
 
 /* Multi-head latent attention (arXiv 2405.04434): a token is cached as one latent vector,
@@ -139,6 +148,7 @@ struct lls_model_config {
   bool final_norm, parallel_residual;
   enum lls_norm_place norm_place;
   enum lls_qk_norm qk_norm;
+  bool v_norm;           /* v is normed by heads as well, without weights */
   bool rope_before_norm; /* q and k are rotated before they are normed */
   bool paired_rope;      /* dimensions 2i and 2i + 1 of a head rotate together; the loader
                           * reorders the rows of q and k to the halves of the graph */
@@ -155,6 +165,10 @@ struct lls_model_config {
   bool xielu_listed; /* layer[] has the parameters; else tensors have them */
   float alibi; /* 0 = none; largest exponent of ALiBi's slopes, 8: heads add 2^-1 to 2^-8
                 * times the distance to their scores. Positions are nothing else then. */
+  uint32_t layer_inputs;      /* width of the inputs that each layer has from the token
+                               * itself; 0 = none */
+  uint32_t layer_input_vocab; /* ids that their tables have */
+  bool layer_scalars;         /* x is multiplied by a number after each layer */
   struct lls_query_growth growth;
   bool growth_unrotated; /* only in layers without rotation */
 
@@ -206,16 +220,37 @@ int lls_generator_config_read(const char *folder, struct lls_model_config *out,
 int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
                             struct lls_error *err);
 
-/* Returns the width of a row of queries, keys and values. */
-static inline uint32_t lls_qkv_columns(const struct lls_model_config *c)
+/* Return sizes of a layer. */
+static inline uint32_t lls_layer_kv_heads(const struct lls_model_config *c,
+                                          uint32_t layer)
 {
-  return (c->heads + (c->latent.rank > 0 ? 1 : 2) * c->kv_heads) * c->head_dim;
+  return c->layer[layer].kv_heads > 0 ? c->layer[layer].kv_heads : c->kv_heads;
 }
 
-/* Returns the width of what attention gives to the output projection. */
-static inline uint32_t lls_attended_columns(const struct lls_model_config *c)
+static inline uint32_t lls_layer_head_dim(const struct lls_model_config *c,
+                                          uint32_t layer)
 {
-  return c->heads * (c->latent.rank > 0 ? c->latent.value : c->head_dim);
+  return c->layer[layer].head_dim > 0 ? c->layer[layer].head_dim : c->head_dim;
+}
+
+static inline uint32_t lls_layer_ffn(const struct lls_model_config *c, uint32_t layer)
+{
+  return c->layer[layer].ffn > 0 ? c->layer[layer].ffn : c->ffn;
+}
+
+/* Returns the output width of a layer's query, key, value projection. */
+static inline uint32_t lls_qkv_columns(const struct lls_model_config *c, uint32_t layer)
+{
+  uint32_t kv_heads = c->layer[layer].shares ? 0 : lls_layer_kv_heads(c, layer);
+  return (c->heads + (c->latent.rank > 0 ? 1 : 2) * kv_heads) *
+         lls_layer_head_dim(c, layer);
+}
+
+/* Returns the width of what a layer's attention gives to the output projection. */
+static inline uint32_t lls_attended_columns(const struct lls_model_config *c,
+                                            uint32_t layer)
+{
+  return c->heads * (c->latent.rank > 0 ? c->latent.value : lls_layer_head_dim(c, layer));
 }
 
 /* Returns the width of a head's query before it is absorbed. */
@@ -225,13 +260,14 @@ static inline uint32_t lls_latent_query(const struct lls_model_config *c)
 }
 
 /* Returns the weights of a layer's attention before the output projection. */
-static inline size_t lls_qkv_numbers(const struct lls_model_config *c)
+static inline size_t lls_qkv_numbers(const struct lls_model_config *c, uint32_t layer)
 {
   const struct lls_latent_config *l = &c->latent;
   size_t inputs = l->query_rank > 0 ? l->query_rank : c->hidden;
   size_t down = (size_t)c->hidden * (l->query_rank + c->head_dim);
   size_t heads = lls_latent_query(c) * inputs + (size_t)(l->nope + l->value) * l->rank;
-  return l->rank > 0 ? down + c->heads * heads : (size_t)c->hidden * lls_qkv_columns(c);
+  return l->rank > 0 ? down + c->heads * heads
+                     : (size_t)c->hidden * lls_qkv_columns(c, layer);
 }
 
 /* Where neighbouring rows of a head are pairs, returns the row that comes to place i of
@@ -244,6 +280,21 @@ static inline size_t lls_unpaired_row(size_t i, size_t rotated)
     return i;
   return i < half ? 2 * i : 2 * (i - half) + 1;
 }
+
+/* Returns the largest of a size over the layers. */
+static inline uint32_t
+lls_most_of_layers(const struct lls_model_config *c,
+                   uint32_t (*size)(const struct lls_model_config *, uint32_t layer))
+{
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < c->layers; i++)
+    most = size(c, i) > most ? size(c, i) : most;
+  return most;
+}
+
+/* extras.c: returns true if the layers' heads differ in their number or size, or some
+ * layers share theirs. */
+bool lls_heads_differ(const struct lls_model_config *);
 
 /* Returns the most tokens in a text of an encoder. */
 static inline uint32_t lls_longest_text(const struct lls_model_config *c)

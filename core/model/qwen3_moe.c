@@ -38,24 +38,34 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   return rc < 0 ? rc : lls_config_qwen_window(json, out, err);
 }
 
+/* The text part of a model that also reads images. */
+static int configure_vl(const struct lls_json *json, struct lls_model_config *out,
+                        struct lls_error *err)
+{
+  json_t *defaults = json_pack("{s:b}", "norm_topk_prob", 1);
+  return lls_config_text_part(json, defaults, out, configure, err);
+}
+
+static const char *const names_vl[] = {"Qwen3VLMoeForConditionalGeneration", NULL};
 static const char *const names[] = {"Qwen3MoeForCausalLM", NULL};
+
+#define EXPERTS                                                                          \
+  .router = "mlp.gate", .experts = "mlp.experts.", .expert_gate = "gate_proj",           \
+  .expert_up = "up_proj", .expert_down = "down_proj"
 
 const struct lls_architecture lls_qwen3_moe = {
     .title = "Qwen3-MoE",
     .names = names,
     .configure = configure,
-    .tensors =
-        {
-            LLS_LLAMA_TENSORS,
-            LLS_LLAMA_NORMS,
-            LLS_LLAMA_QKV,
-            LLS_LLAMA_MLP,
-            .q_norm = "self_attn.q_norm",
-            .k_norm = "self_attn.k_norm",
-            .router = "mlp.gate",
-            .experts = "mlp.experts.",
-            .expert_gate = "gate_proj",
-            .expert_up = "up_proj",
-            .expert_down = "down_proj",
-        },
+    .tensors = {LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP,
+                LLS_LLAMA_QK_NORMS, EXPERTS},
+};
+
+const struct lls_architecture lls_qwen3_vl_moe = {
+    .title = "Qwen3-VL-MoE (text)",
+    .names = names_vl,
+    .configure = configure_vl,
+    .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LLS_LLAMA_NORMS, LLS_LLAMA_QKV,
+                LLS_LLAMA_MLP, LLS_LLAMA_QK_NORMS, EXPERTS,
+                .expert_stacked_up = "gate_up_proj", .experts_turned = true},
 };

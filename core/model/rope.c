@@ -153,11 +153,16 @@ static int configure_scaling(const struct lls_json *json, const struct lls_json 
     return configure_alpha(scaling, c->head_dim, rope, err);
   if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0)
     return configure_long(json, scaling, context, rope, err);
+  if (strcmp(type, "proportional") == 0) {
+    rope->scaling = LLS_ROPE_PROPORTIONAL;
+    return lls_json_real_or(scaling, "factor", 1, &rope->factor, err);
+  }
   bool linear = strcmp(type, "linear") == 0, llama3 = strcmp(type, "llama3") == 0;
   if (!linear && !llama3 && strcmp(type, "yarn") != 0)
     return lls_fail(err, -ENOTSUP,
                     "%s: rope scaling \"%.32s\" is not supported; supported are "
-                    "\"default\", \"linear\", \"llama3\", \"yarn\" and \"longrope\"",
+                    "\"default\", \"linear\", \"llama3\", \"yarn\", \"longrope\" and "
+                    "\"proportional\"",
                     scaling->file, type);
   rope->scaling = LLS_ROPE_LINEAR;
   rc = read_factor(scaling, rope, err);
@@ -217,6 +222,10 @@ int lls_config_rope(const struct lls_json *json, const char *theta_key, double s
                     "%s: rope's theta should be 1 or more and its share of a head "
                     "between 0 and 1",
                     json->file);
+  if (out->rope.scaling == LLS_ROPE_PROPORTIONAL) {
+    out->rope.share = share;
+    share = 1;
+  }
   out->rope.dims = (uint32_t)(out->head_dim * share);
   if (out->rope.dims == 0)
     return lls_fail(err, -EINVAL, "%s: no dimension of a head of %u would be rotated",

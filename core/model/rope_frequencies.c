@@ -7,6 +7,7 @@
  *   llama3  long waves / factor, short ones unchanged, blended by wavelength between
  *   yarn    the same, blended by the pair's number  arXiv 2309.00071, section 3.2
  *   long    plain / a factor for each pair          arXiv 2402.13753
+ *   proportional  plain, of the first pairs; the others do not turn       Gemma 4
  *
  * LongRoPE has two lists of factors: for contexts up to the original one, and for
  * longer ones. Keys are cached rotated, so all requests of a server use the same list:
@@ -72,6 +73,10 @@ void lls_rope_frequencies(const struct lls_rope_config *rope, uint32_t context,
       break;
     case LLS_ROPE_LONG:
       frequency /= (double)factors[i];
+      break;
+    case LLS_ROPE_PROPORTIONAL:
+      frequency =
+          i < (uint32_t)(rope->share * rope->dims / 2) ? frequency / rope->factor : 0;
       break;
     }
     inverse_frequency[i] = (float)frequency;

@@ -173,7 +173,10 @@ static int check_shape(const struct lls_tensor *t, size_t rows, size_t columns,
   bool vector = t->n_dims == 1 && rows == 1 && t->shape[0] == columns;
   bool matrix = t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == columns;
   bool number = t->n_dims == 0 && rows == 1 && columns == 1;
-  if (vector || matrix || number)
+  /* matrices on top of each other */
+  bool stack = t->n_dims == 3 && t->shape[0] > 0 && rows % t->shape[0] == 0 &&
+               t->shape[1] == rows / t->shape[0] && t->shape[2] == columns;
+  if (vector || matrix || number || stack)
     return 0;
   char found[64], wanted[64];
   const uint64_t shape[2] = {rows, columns};

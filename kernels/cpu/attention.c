@@ -126,7 +126,7 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
   const struct lls_pool_shape *shape = &p->groups[r->shape.group];
   struct lls_pool_units units =
       lls_pool_units(p, s, is_v, r->shape.group, r->layer, head);
-  size_t index = (size_t)r->layer * p->shape.kv_heads + head;
+  size_t index = (size_t)r->layer * shape->kv_heads + head;
   size_t side = lls_side_numbers(shape), scales = lls_scale_bytes(shape);
   bool int8 = lls_pool_has_int8(&p->shape, false) && !s->scratch;
   bool second = is_v && !shape->latent;
@@ -136,11 +136,11 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
   return (struct lls_kv_list){
       .base = units.base,
       .unit_bytes = units.unit_bytes,
-      .slot_bytes = p->slot_bytes,
-      .int8 = int8 ? numbers + index * p->shape.block_tokens * p->shape.head_dim : NULL,
-      .scales = int8 ? steps + index * 2 * p->shape.head_dim * sizeof(uint16_t) : NULL,
-      .head_dim = p->shape.head_dim,
-      .block_tokens = p->shape.block_tokens,
+      .slot_bytes = p->slot_bytes[r->shape.group],
+      .int8 = int8 ? numbers + index * shape->block_tokens * shape->head_dim : NULL,
+      .scales = int8 ? steps + index * 2 * shape->head_dim * sizeof(uint16_t) : NULL,
+      .head_dim = shape->head_dim,
+      .block_tokens = shape->block_tokens,
       .entries = s->kv.entries,
       .n_entries = s->kv.n,
   };

@@ -148,7 +148,7 @@ void lls_cpu_attention_both_ways(struct lls_device *device,
       .group = shape->heads / shape->kv_heads,
       .stride = lls_attention_stride(shape->head_dim),
       .qkv = qkv,
-      .columns = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+      .columns = lls_qkv_width(shape),
       .out = out,
       .attend = shape->head_dim % 8 != 0 ? k->attend_any : k->attend,
   };

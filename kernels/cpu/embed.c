@@ -15,6 +15,7 @@ struct lookup {
   const int32_t *ids; /* (n_rows) indices of the table's rows, minus offset */
   int32_t offset;
   bool add;
+  bool lenient; /* an id that the table lacks is entry 0 */
   float scale;
   float *x; /* (n_rows, columns) */
 };
@@ -27,11 +28,15 @@ static void lookup_task(void *arg, unsigned thread, unsigned n_threads)
   lls_cpu_share(w->device->step->n_rows, 1, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++) {
     float *x = w->x + i * columns;
-    lls_tensor_read_row(w->table, (size_t)(w->ids[i] + w->offset), w->add ? row : x);
+    float *to = w->add ? row : x;
+    size_t id = (size_t)(w->ids[i] + w->offset);
+    if (w->lenient && id >= w->table->rows)
+      id = 0;
+    lls_tensor_read_row(w->table, id, to);
+    for (size_t k = 0; w->scale != 1 && k < columns; k++)
+      to[k] *= w->scale;
     if (w->add)
       w->device->kernels.rows.add(row, columns, x);
-    for (size_t k = 0; w->scale != 1 && k < columns; k++)
-      x[k] *= w->scale;
   }
 }
 
@@ -76,6 +81,20 @@ void lls_cpu_embed_positions(struct lls_device *device, const void *table, int32
                      .x = x};
   if (in_table(&w))
     lls_cpu_run_rows(d, lookup_task, &w, d->step->n_rows, w.table->columns);
+}
+
+void lls_cpu_embed_layer(struct lls_device *device, const void *table, float scale,
+                         void *x)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct lookup w = {.device = d,
+                     .table = &((const struct lls_cpu_table *)table)->view,
+                     .ids = d->step->tokens,
+                     .add = true,
+                     .lenient = true,
+                     .scale = scale,
+                     .x = x};
+  lls_cpu_run_rows(d, lookup_task, &w, d->step->n_rows, w.table->columns);
 }
 
 struct addition {

@@ -86,7 +86,8 @@ static void choose(const float *scores, bool normalise, const struct lls_route *
 
 static bool is_plain(const struct lls_route *r)
 {
-  return !r->logistic && r->bias == NULL && r->groups <= 1 && r->scale == 0;
+  return !r->logistic && r->bias == NULL && r->groups <= 1 && r->scale == 0 &&
+         r->factor == NULL;
 }
 
 /* Turns scores into weights: a softmax over all, or each one's logistic function. */
@@ -147,7 +148,8 @@ static void choose_otherwise(const float *scores, bool normalise,
   }
   for (uint32_t i = 0; i < r->active; i++)
     weight[i] =
-        (float)((double)all[expert[i]] * scale / (normalise ? chosen + 1e-20 : 1));
+        (float)((double)all[expert[i]] * scale / (normalise ? chosen + 1e-20 : 1)) *
+        (r->factor != NULL ? r->factor[expert[i]] : 1);
 }
 
 struct choosing {

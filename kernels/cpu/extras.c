@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations that few models need (LLS_EXTRA_... of core/device/device.h): xIELU,
- * queries that grow with their position, rows times a gate of one number. They are plain
- * loops: each reads and writes a row that the product before has just written.
+ * queries that grow with their position, rows times a gate of one number, gates of a
+ * layer's inputs, scales. They are plain loops: each reads and writes a row that the
+ * product before has just written.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
@@ -14,7 +15,9 @@ struct rows {
   const struct lls_xielu *xielu;
   const struct lls_query_growth *growth;
   const float *scores; /* (n_rows) */
-  float *x;            /* (n_rows, stride) of which `columns` are changed */
+  const float *y;      /* (n_rows, columns) */
+  float factor;
+  float *x; /* (n_rows, stride) of which `columns` are changed */
   size_t n_rows, columns, stride;
 };
 
@@ -98,4 +101,40 @@ void lls_cpu_gate_rows(struct lls_device *device, const float *scores, void *x,
   struct rows w = {
       .scores = scores, .x = x, .n_rows = n_rows, .columns = columns, .stride = columns};
   lls_cpu_run_rows(d, gate_task, &w, n_rows, columns);
+}
+
+static void multiply_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct rows *w = arg;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t i = begin * w->stride; i < end * w->stride; i++)
+    w->x[i] *= w->y[i];
+}
+
+void lls_cpu_gate_inputs(struct lls_device *device, enum lls_activation activation,
+                         const void *y, uint32_t n_rows, uint32_t columns, void *x)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct rows w = {
+      .y = y, .x = x, .n_rows = n_rows, .columns = columns, .stride = columns};
+  lls_cpu_activate(device, activation, x, n_rows, columns);
+  lls_cpu_run_rows(d, multiply_task, &w, n_rows, columns);
+}
+
+static void scale_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct rows *w = arg;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
+  scale(w->x + begin * w->stride, (end - begin) * w->stride, w->factor);
+}
+
+void lls_cpu_scale(struct lls_device *device, float factor, uint32_t n_rows,
+                   uint32_t columns, void *x)
+{
+  struct lls_cpu_device *d = lls_cpu(device);
+  struct rows w = {
+      .factor = factor, .x = x, .n_rows = n_rows, .columns = columns, .stride = columns};
+  lls_cpu_run_rows(d, scale_task, &w, n_rows, columns);
 }

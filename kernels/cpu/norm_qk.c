@@ -21,7 +21,7 @@ struct qk_norming {
   uint32_t ranks;
 };
 
-/* q is part 0, k is part 1. */
+/* q is part 0, k is part 1, v is part 2. */
 struct qk_part {
   float *x;
   const float *weight;
@@ -34,8 +34,9 @@ static struct qk_part part_of(const struct qk_norming *w, size_t row, int which)
   float *x = w->qkv + row * w->columns;
   if (which == 0)
     return (struct qk_part){x, w->norm->q, q};
-  return (struct qk_part){x + q, w->norm->k,
-                          (size_t)w->shape->kv_heads * w->shape->head_dim};
+  size_t kv = (size_t)lls_row_kv_heads(w->shape) * w->shape->head_dim;
+  return which == 1 ? (struct qk_part){x + q, w->norm->k, kv}
+                    : (struct qk_part){x + q + kv, w->norm->v, kv};
 }
 
 static void norm_part(const struct qk_norming *w, const struct qk_part *p)
@@ -51,7 +52,7 @@ static void norm_task(void *arg, unsigned thread, unsigned n_threads)
   size_t begin, end;
   lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
   for (size_t row = begin; row < end; row++)
-    for (int which = 0; which < 2; which++) {
+    for (int which = 0; which < (w->norm->v != NULL ? 3 : 2); which++) {
       struct qk_part p = part_of(w, row, which);
       norm_part(w, &p);
     }
@@ -97,7 +98,7 @@ void lls_cpu_norm_qk(struct lls_device *device, const struct lls_attention_shape
       .qkv = qkv,
       .squares = d->shared,
       .n_rows = d->step->n_rows,
-      .columns = (size_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+      .columns = lls_qkv_width(shape),
       .ranks = ranks != NULL ? ranks->size : 1,
   };
   if (!norm->whole || w.ranks == 1) {

@@ -50,6 +50,11 @@ void lls_cpu_xielu(struct lls_device *, const struct lls_xielu *, void *x,
                    uint32_t n_rows, uint32_t columns);
 void lls_cpu_grow_queries(struct lls_device *, const struct lls_attention_shape *,
                           const struct lls_query_growth *, void *qkv);
+void lls_cpu_embed_layer(struct lls_device *, const void *table, float scale, void *x);
+void lls_cpu_gate_inputs(struct lls_device *, enum lls_activation, const void *y,
+                         uint32_t n_rows, uint32_t columns, void *x);
+void lls_cpu_scale(struct lls_device *, float factor, uint32_t n_rows, uint32_t columns,
+                   void *x);
 void lls_cpu_gate_rows(struct lls_device *, const float *scores, void *x, uint32_t n_rows,
                        uint32_t columns);
 

@@ -35,7 +35,8 @@ static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error
   size_t rows = LLS_RESTORE_ROWS * columns * sizeof(float);
   size_t heads = (size_t)LLS_ABSORB_ROWS * s->kv_heads * sizeof(float);
   void *data[7] = {0};
-  int rc = allocate(s->scratch_blocks, 2 * s->kv_heads * p->head_bytes, &p->scratch, err);
+  int rc =
+      allocate(s->scratch_blocks, 2 * s->kv_heads * p->head_bytes[0], &p->scratch, err);
   if (rc < 0)
     return rc;
   rc = lls_cpu_memory_alloc(rows, &data[0]);
@@ -72,10 +73,10 @@ int lls_cpu_pool_create(struct lls_device *device, const struct lls_pool_shape *
   if (pool == NULL)
     return lls_fail(err, -ENOMEM, "no memory for a cache pool");
   pool->shape = *shape;
-  pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
-  pool->head_bytes = pool->slot_bytes * shape->block_tokens;
   for (uint32_t i = 0; i < lls_pool_groups(shape); i++) {
     pool->groups[i] = lls_group_shape(shape, i);
+    pool->slot_bytes[i] = pool->groups[i].head_dim * lls_dtype_bytes(shape->element);
+    pool->head_bytes[i] = pool->slot_bytes[i] * shape->block_tokens;
     pool->side_bytes[i] = lls_side_bytes(&pool->groups[i]);
   }
   pool->unit_bytes = lls_unit_bytes(shape);
@@ -134,20 +135,24 @@ static struct lls_pool_block block_at(const struct lls_pool *p, bool host, uint3
                                : (struct lls_pool_block){.numbers = at};
 }
 
-/* Heads of a group's layers in a block of that form, in the cache's own type. */
-static size_t heads_in(const struct lls_pool *p, uint32_t group, uint32_t form)
+/* Heads of the layers of a group in its blocks, in the cache's own type. */
+struct heads {
+  size_t n, slot_bytes, stride;
+};
+
+static struct heads heads_in(const struct lls_pool *p, uint32_t group, uint32_t form)
 {
-  size_t sides = lls_form_sides(&p->shape, form);
-  return sides * p->groups[group].layers * p->shape.kv_heads;
+  const struct lls_pool_shape *s = &p->groups[group];
+  return (struct heads){(size_t)lls_form_sides(s, form) * s->layers * s->kv_heads,
+                        p->slot_bytes[group], p->head_bytes[group]};
 }
 
 /* Copies n_slots slots in every head. */
-static void copy_heads(const struct lls_pool *p, size_t heads, const char *from, char *to,
+static void copy_heads(const struct heads *h, const char *from, char *to,
                        uint32_t n_slots)
 {
-  size_t stride = p->head_bytes;
-  for (size_t i = 0; i < heads; i++)
-    memmove(to + i * stride, from + i * stride, n_slots * p->slot_bytes);
+  for (size_t i = 0; i < h->n; i++)
+    memmove(to + i * h->stride, from + i * h->stride, n_slots * h->slot_bytes);
 }
 
 static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_pool *p,
@@ -165,13 +170,13 @@ static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_poo
     lls_cpu_convert(k, shape, from, to);
     return 0;
   }
-  size_t first = c->slot * p->slot_bytes;
-  size_t target = (size_t)(c->slot + c->shift) * p->slot_bytes;
+  const struct heads heads = heads_in(p, c->group, c->source_form);
+  size_t first = c->slot * heads.slot_bytes;
+  size_t target = (size_t)(c->slot + c->shift) * heads.slot_bytes;
   if (c->n_slots == p->shape.block_tokens) /* whole blocks are contiguous in memory */
     memmove(to.numbers, from.numbers, lls_form_bytes(shape, c->source_form));
   else
-    copy_heads(p, heads_in(p, c->group, c->source_form), from.numbers + first,
-               to.numbers + target, c->n_slots);
+    copy_heads(&heads, from.numbers + first, to.numbers + target, c->n_slots);
   return 0;
 }
 
@@ -223,27 +228,27 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
     struct lls_pool_block from_block =
         block_at(from_pool, false, c->group, c->source_form, c->source);
     const char *source = from_block.numbers;
-    size_t heads = heads_in(pool, c->group, c->source_form);
+    const struct heads heads = heads_in(pool, c->group, c->source_form);
     char *target = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c))
       lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->groups[c->group], from_block,
                     c->source_slot, target, c->target_slot, c->n_slots);
     else if (c->n_slots == pool->shape.block_tokens)
-      memcpy(target, source, heads * pool->head_bytes);
+      memcpy(target, source, heads.n * heads.stride);
     else
-      copy_heads(pool, heads, source + c->source_slot * pool->slot_bytes,
-                 target + c->target_slot * pool->slot_bytes, c->n_slots);
+      copy_heads(&heads, source + c->source_slot * heads.slot_bytes,
+                 target + c->target_slot * heads.slot_bytes, c->n_slots);
   }
   return 0;
 }
 
 /* Copies n_slots slots of every head between the pool and the contiguous buffer `packed`
  * (out: pool to buffer). Returns the end of the packed data. */
-static char *pack_heads(const struct lls_pool *p, size_t heads, char *at, char *packed,
-                        uint32_t n_slots, bool out)
+static char *pack_heads(const struct heads *h, char *at, char *packed, uint32_t n_slots,
+                        bool out)
 {
-  size_t bytes = n_slots * p->slot_bytes;
-  for (size_t i = 0; i < heads; i++, at += p->head_bytes, packed += bytes)
+  size_t bytes = n_slots * h->slot_bytes;
+  for (size_t i = 0; i < h->n; i++, at += h->stride, packed += bytes)
     memcpy(out ? packed : at, out ? at : packed, bytes);
   return packed;
 }
@@ -263,9 +268,10 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
     }
+    const struct heads heads = heads_in(pool, c->group, c->source_form);
     char *at = pool->device + c->source * pool->unit_bytes;
-    packed = pack_heads(pool, heads_in(pool, c->group, c->source_form),
-                        at + c->source_slot * pool->slot_bytes, packed, c->n_slots, true);
+    packed = pack_heads(&heads, at + c->source_slot * heads.slot_bytes, packed,
+                        c->n_slots, true);
   }
   return 0;
 }
@@ -286,9 +292,9 @@ int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
     }
-    packed =
-        pack_heads(pool, heads_in(pool, c->group, c->source_form),
-                   at + c->target_slot * pool->slot_bytes, packed, c->n_slots, false);
+    const struct heads heads = heads_in(pool, c->group, c->source_form);
+    packed = pack_heads(&heads, at + c->target_slot * heads.slot_bytes, packed,
+                        c->n_slots, false);
   }
   return 0;
 }
@@ -320,14 +326,16 @@ void lls_pool_write_slot(const struct lls_cpu_device *d, struct lls_pool_units u
                          uint32_t token)
 {
   const struct lls_pool *p = d->pool;
-  char *to = units.base + e->block * units.unit_bytes + lls_pool_slot_offset(p, e, token);
-  for (uint32_t head = 0; head < p->shape.kv_heads; head++) {
-    if (p->shape.element == LLS_BF16)
-      d->kernels.rows.to_bf16(row, p->shape.head_dim, (uint16_t *)to);
+  const struct lls_pool_shape *shape = &p->groups[units.group];
+  char *to = units.base + e->block * units.unit_bytes +
+             lls_pool_slot_offset(p, units.group, e, token);
+  for (uint32_t head = 0; head < shape->kv_heads; head++) {
+    if (shape->element == LLS_BF16)
+      d->kernels.rows.to_bf16(row, shape->head_dim, (uint16_t *)to);
     else
-      memcpy(to, row, p->slot_bytes);
-    row += p->shape.head_dim;
-    to += p->head_bytes;
+      memcpy(to, row, p->slot_bytes[units.group]);
+    row += shape->head_dim;
+    to += p->head_bytes[units.group];
   }
 }
 

@@ -14,9 +14,10 @@
 
 struct lls_pool {
   struct lls_pool_shape shape, groups[LLS_MAX_GROUPS]; /* as a group's blocks are in it */
-  size_t slot_bytes;                                   /* one vector: head_dim elements */
-  size_t head_bytes;                                   /* block_tokens slots */
-  size_t side_bytes[LLS_MAX_GROUPS];                   /* K, V or X of a group's block */
+  /* of a group's blocks: one vector of head_dim elements; block_tokens of them; K, V or
+   * X */
+  size_t slot_bytes[LLS_MAX_GROUPS], head_bytes[LLS_MAX_GROUPS],
+      side_bytes[LLS_MAX_GROUPS];
   size_t unit_bytes;
   char *device; /* (device_units, unit_bytes) */
   char *host;   /* (host_units, unit_bytes), NULL without a host tier */
@@ -49,13 +50,14 @@ struct lls_pool {
 struct lls_pool_units {
   char *base; /* slot 0, if the block begins with unit 0 */
   size_t unit_bytes;
+  uint32_t group;
 };
 
-/* Offset of a head of a layer in a side; layers are those of a group. */
-static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t layer,
-                                          uint32_t kv_head)
+/* Offset of a head of a layer in a side; layers are those of the group. */
+static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t group,
+                                          uint32_t layer, uint32_t kv_head)
 {
-  return ((size_t)layer * p->shape.kv_heads + kv_head) * p->head_bytes;
+  return ((size_t)layer * p->groups[group].kv_heads + kv_head) * p->head_bytes[group];
 }
 
 static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
@@ -63,24 +65,25 @@ static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
                                                    bool is_v, uint32_t group,
                                                    uint32_t layer, uint32_t kv_head)
 {
-  size_t layer_bytes = p->shape.kv_heads * p->head_bytes;
+  size_t layer_bytes = p->groups[group].kv_heads * p->head_bytes[group];
   if (s->scratch)
-    return (struct lls_pool_units){
-        p->scratch + (is_v ? layer_bytes : 0) + kv_head * p->head_bytes, 2 * layer_bytes};
+    return (struct lls_pool_units){p->scratch + (is_v ? layer_bytes : 0) +
+                                       kv_head * p->head_bytes[group],
+                                   2 * layer_bytes, group};
   bool second = is_v && !p->shape.latent;
   return (struct lls_pool_units){p->device + (second ? p->side_bytes[group] : 0) +
-                                     lls_pool_head_offset(p, layer, kv_head),
-                                 p->unit_bytes};
+                                     lls_pool_head_offset(p, group, layer, kv_head),
+                                 p->unit_bytes, group};
 }
 
-/* Offset of a token's slot in the block of entry e, from the head's slot 0. */
-static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
+/* Offset of a token's slot in the group's block of entry e, from the head's slot 0. */
+static inline size_t lls_pool_slot_offset(const struct lls_pool *p, uint32_t group,
                                           const struct lls_block_entry *e, uint32_t token)
 {
   uint32_t index = token - e->first_token;
   uint32_t slot =
       e->direction == LLS_LEFT_TO_RIGHT ? index : p->shape.block_tokens - 1 - index;
-  return slot * p->slot_bytes;
+  return slot * p->slot_bytes[group];
 }
 
 /* A block of one of the tiers, INT8 or of the cache's element: both sides. */

@@ -46,8 +46,8 @@ static const struct lls_block_entry *entry_of(const struct lls_step_list *list,
 /* Units that hold X are the cache's own; K and V may be restored to scratch units. */
 static struct lls_pool_units x_units(const struct lls_pool *p, uint32_t layer)
 {
-  return (struct lls_pool_units){p->device + lls_pool_head_offset(p, layer, 0),
-                                 p->unit_bytes};
+  return (struct lls_pool_units){p->device + lls_pool_head_offset(p, 0, layer, 0),
+                                 p->unit_bytes, 0};
 }
 
 /* ---- reading X ---------------------------------------------------------------- */
@@ -66,14 +66,14 @@ void lls_pool_read_x(const struct lls_pool *p, uint32_t layer,
   const struct lls_block_entry *e = entry_of(list, token);
   struct lls_pool_units units = x_units(p, layer);
   const char *from =
-      units.base + e->block * units.unit_bytes + lls_pool_slot_offset(p, e, token);
+      units.base + e->block * units.unit_bytes + lls_pool_slot_offset(p, 0, e, token);
   uint32_t head_dim = p->shape.head_dim;
   for (uint32_t head = 0; head < p->shape.kv_heads; head++) {
     if (p->shape.element == LLS_BF16)
       widen((const uint16_t *)from, head_dim, to);
     else
-      memcpy(to, from, p->slot_bytes);
-    from += p->head_bytes;
+      memcpy(to, from, p->slot_bytes[0]);
+    from += p->head_bytes[0];
     to += head_dim;
   }
 }

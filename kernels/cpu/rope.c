@@ -96,7 +96,7 @@ void lls_cpu_rope(struct lls_device *device, const struct lls_attention_shape *s
       .qkv = qkv,
       .angles = d->angles + (size_t)place * d->options.max_rows * LLS_HEAD_DIM_MAX,
       .columns = lls_qkv_width(shape),
-      .rotated_heads = shape->heads + shape->kv_heads,
+      .rotated_heads = shape->heads + lls_row_kv_heads(shape),
       .head_dim = shape->head_dim,
       .fresh = same_rope(&d->ropes[place], rope),
   };

@@ -225,6 +225,24 @@ static void grow_queries(struct lls_device *device,
   (void)device, (void)shape, (void)growth, (void)qkv;
 }
 
+static void embed_layer(struct lls_device *device, const void *table, float factor,
+                        void *x)
+{
+  (void)device, (void)table, (void)factor, (void)x;
+}
+
+static void gate_inputs(struct lls_device *device, enum lls_activation activation,
+                        const void *y, uint32_t n_rows, uint32_t columns, void *x)
+{
+  (void)device, (void)activation, (void)y, (void)n_rows, (void)columns, (void)x;
+}
+
+static void scale(struct lls_device *device, float factor, uint32_t n_rows,
+                  uint32_t columns, void *x)
+{
+  (void)device, (void)factor, (void)n_rows, (void)columns, (void)x;
+}
+
 static void gate_rows(struct lls_device *device, const float *scores, void *x,
                       uint32_t n_rows, uint32_t columns)
 {
@@ -408,6 +426,9 @@ static const struct lls_device_ops ops = {
     .grow_queries = grow_queries,
     .gate_rows = gate_rows,
     .adapt = adapt,
+    .embed_layer = embed_layer,
+    .gate_inputs = gate_inputs,
+    .scale = scale,
     .norm_qk = norm_qk,
     .rope = rope,
     .cache_write = cache_write,

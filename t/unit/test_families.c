@@ -71,7 +71,8 @@ static void test_extras(void **state)
                {"glm-4.5", "does not have a router of experts other than a softmax"},
                {"qwen2-moe", "does not have a gate of the shared expert"},
                {"deepseek-v2", "does not have multi-head latent attention (MLA)"},
-               {"ministral-3", "does not have queries that grow"}};
+               {"ministral-3", "does not have queries that grow"},
+               {"gemma-4-31b", "does not have layers with heads of different sizes"}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct drive_model m = {0};
@@ -145,6 +146,11 @@ int main(int argc, char **argv)
       "deepseek-v3",
       "glm-4.7-flash",
       "minicpm3",
+      "gemma-4-e4b",
+      "gemma-4-31b",
+      "gemma-4-26b",
+      "qwen3-vl-moe",
+      "gpt-oss-16",
   };
   static struct CMUnitTest tests[3 * 64 + 2];
   size_t n = 0, n_names = sizeof names / sizeof names[0];

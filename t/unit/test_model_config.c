@@ -80,7 +80,7 @@ static void test_llama_keys(void **state)
             "\"sliding_window\":512,"));
   assert_int_equal(c.kv_heads, 2);
   assert_int_equal(c.head_dim, 16);
-  assert_int_equal(lls_qkv_columns(&c), (8 + 2 * 2) * 16);
+  assert_int_equal(lls_qkv_columns(&c, 0), (8 + 2 * 2) * 16);
   assert_int_equal(c.dtype, LLS_BF16);
   assert_true(c.qkv_bias && c.output_bias && c.mlp_bias && c.tied_embeddings);
   assert_float_equal(c.rope.theta, 5e5, 0);
