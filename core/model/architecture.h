@@ -228,12 +228,6 @@ void lls_config_scale_branches(struct lls_model_config *, double factor);
 /* Reads "layer_norm_eps" and sets layer norms. */
 int lls_config_layer_norm(const struct lls_json *, const char *key,
                           struct lls_model_config *, struct lls_error *err);
-/* gemma4.c: read "num_kv_shared_layers", of layers whose windows are known; and the
- * width of the layers' inputs, with the value of a file that does not set it. */
-int lls_config_shared_layers(const struct lls_json *, struct lls_model_config *,
-                             struct lls_error *err);
-int lls_config_layer_inputs(const struct lls_json *, uint32_t fallback,
-                            struct lls_model_config *, struct lls_error *err);
 /* Sets the same window in every layer. */
 void lls_config_window(struct lls_model_config *, uint32_t window);
 /* Reads "layer_types", a list of full_attention and sliding_attention, and gives the

@@ -152,7 +152,7 @@ static int read_size(const struct lls_json *json, const char *key, uint32_t fall
   return lls_json_size_or(json, key, fallback, out, err);
 }
 
-int lls_config_shared_layers(const struct lls_json *json, struct lls_model_config *out,
+static int configure_sharing(const struct lls_json *json, struct lls_model_config *out,
                              struct lls_error *err)
 {
   uint32_t shared = 0;
@@ -186,11 +186,10 @@ static int configure_widths(const struct lls_json *json, struct lls_model_config
   return rc;
 }
 
-int lls_config_layer_inputs(const struct lls_json *json, uint32_t fallback,
-                            struct lls_model_config *out, struct lls_error *err)
+static int configure_inputs(const struct lls_json *json, struct lls_model_config *out,
+                            struct lls_error *err)
 {
-  int rc =
-      read_size(json, "hidden_size_per_layer_input", fallback, &out->layer_inputs, err);
+  int rc = read_size(json, "hidden_size_per_layer_input", 256, &out->layer_inputs, err);
   if (rc == 0)
     rc = lls_json_size_or(json, "vocab_size_per_layer_input", 262144,
                           &out->layer_input_vocab, err);
@@ -248,11 +247,11 @@ static int configure_text(const struct lls_json *json, struct lls_model_config *
   if (rc == 0)
     rc = configure_heads(json, out, err);
   if (rc == 0)
-    rc = lls_config_shared_layers(json, out, err);
+    rc = configure_sharing(json, out, err);
   if (rc == 0)
     rc = configure_widths(json, out, err);
   if (rc == 0)
-    rc = lls_config_layer_inputs(json, 256, out, err);
+    rc = configure_inputs(json, out, err);
   return rc < 0 ? rc : configure_mixture(json, out, err);
 }
 
