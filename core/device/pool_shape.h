@@ -65,6 +65,8 @@ enum lls_int8 {
  *   INT8    the bytes of a side of K, those of V, then the scales of K and those of V:
  *           (layers, kv_heads, 2, head_dim) in f16 for a side, the steps of the channels,
  *           then their least numbers
+ *   STATE   in a group that keeps states: f32 numbers of each layer one after the other
+ *           (lls_state_place), of all tokens of a sequence
  */
 #define LLS_MAX_GROUPS 4 /* of layers, see llmserve/types.h */
 
@@ -83,6 +85,9 @@ struct lls_pool_shape {
   uint32_t group_layers[LLS_MAX_GROUPS];
   /* heads of each group; 0: those of group 0 */
   uint32_t group_kv_heads[LLS_MAX_GROUPS], group_head_dim[LLS_MAX_GROUPS];
+  /* bytes of a block of a group that keeps states; 0: it keeps K and V */
+  uint64_t group_state[LLS_MAX_GROUPS];
+  uint64_t state; /* of the group whose blocks are meant */
 };
 
 static inline uint32_t lls_pool_groups(const struct lls_pool_shape *s)
@@ -102,6 +107,7 @@ static inline struct lls_pool_shape lls_group_shape(const struct lls_pool_shape 
     one.kv_heads = s->group_kv_heads[group];
   if (s->group_head_dim[group] > 0)
     one.head_dim = s->group_head_dim[group];
+  one.state = s->group_state[group];
   return one;
 }
 
@@ -137,27 +143,39 @@ static inline bool lls_pool_has_int8(const struct lls_pool_shape *s, bool host)
   return s->int8 >= (host ? LLS_INT8_SWAPPED : LLS_INT8_ALL);
 }
 
+/* Does the group keep a state of each sequence? */
+static inline bool lls_group_is_state(const struct lls_pool_shape *s, uint32_t group)
+{
+  return s->n_groups > 0 && s->group_state[group] > 0;
+}
+
 /* The sides of a block in that form; NONE is KV. */
 static inline uint32_t lls_form_sides(const struct lls_pool_shape *s, uint32_t form)
 {
   return form == LLS_FORM_HIDDEN || s->latent ? 1 : 2;
 }
 
-/* Bytes of a block in that form; NONE is KV. */
+/* Bytes of a block in that form; NONE is KV. All blocks of a group of states are states.
+ */
 static inline size_t lls_form_bytes(const struct lls_pool_shape *s, uint32_t form)
 {
+  if (s->state > 0)
+    return (size_t)s->state;
   if (form == LLS_FORM_INT8)
     return lls_form_sides(s, form) * (lls_side_numbers(s) + lls_scale_bytes(s));
   return lls_form_sides(s, form) * lls_side_bytes(s);
 }
 
-/* The largest part of which the sides of every group are a multiple: layers of one head,
- * whose size those of all heads are a multiple of. */
+/* The largest part of which the sides of every group of K and V are a multiple: layers of
+ * one head, whose size those of all heads are a multiple of. No layers: all groups keep
+ * states. */
 static inline struct lls_pool_shape lls_unit_part(const struct lls_pool_shape *s)
 {
   size_t numbers = 0, head_dim = 0;
   for (uint32_t i = 0; i < lls_pool_groups(s); i++) {
     const struct lls_pool_shape one = lls_group_shape(s, i);
+    if (one.state > 0)
+      continue;
     head_dim = lls_common_divisor(head_dim, one.head_dim);
     numbers =
         lls_common_divisor(numbers, (size_t)one.layers * one.kv_heads * one.head_dim);
@@ -165,18 +183,22 @@ static inline struct lls_pool_shape lls_unit_part(const struct lls_pool_shape *s
   struct lls_pool_shape part = *s;
   part.head_dim = (uint32_t)head_dim;
   part.kv_heads = 1;
-  part.layers = (uint32_t)(numbers / head_dim);
+  part.layers = head_dim > 0 ? (uint32_t)(numbers / head_dim) : 0;
+  part.state = 0;
   return part;
 }
 
 /*
  * Bytes of a unit, whole vectors, made for lls_unit_part: a group of more numbers has
  * blocks of more units, and no group wastes any. With INT8 blocks it is the most that all
- * forms are multiples of, so that none wastes any either.
+ * forms are multiples of, so that none wastes any either. A state takes as many units as
+ * it needs, of which the last is not full; without K and V it is one unit.
  */
 static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 {
   const struct lls_pool_shape part = lls_unit_part(s);
+  if (part.layers == 0)
+    return (size_t)s->group_state[0];
   size_t vector = part.head_dim * lls_dtype_bytes(s->element);
   size_t unit = lls_form_bytes(&part, LLS_FORM_KV) / 2;
   size_t int8 = (lls_form_bytes(&part, LLS_FORM_INT8) + vector - 1) / vector * vector;
@@ -198,13 +220,13 @@ static inline uint32_t lls_group_units(const struct lls_pool_shape *s, uint32_t 
   return lls_form_units(&one, form);
 }
 
-/* Units of a block of each group, in KV form. */
+/* Units of a block of each group that keeps K and V, in KV form; one, if none does. */
 static inline uint32_t lls_all_units(const struct lls_pool_shape *s)
 {
   uint32_t units = 0;
   for (uint32_t i = 0; i < lls_pool_groups(s); i++)
-    units += lls_group_units(s, i, LLS_FORM_KV);
-  return units;
+    units += lls_group_is_state(s, i) ? 0 : lls_group_units(s, i, LLS_FORM_KV);
+  return units > 0 ? units : 1;
 }
 
 /* Tokens that the units of a tier hold in KV form, if no group gives any back. */
@@ -234,6 +256,12 @@ static inline uint32_t lls_form_or_kv(uint32_t form)
   return form == LLS_FORM_NONE ? (uint32_t)LLS_FORM_KV : form;
 }
 
+/* Is it how the group whose shape it is keeps states? */
+static inline bool lls_form_is_state(const struct lls_pool_shape *s, uint32_t form)
+{
+  return s->state > 0 && (form == LLS_FORM_NONE || form == LLS_FORM_STATE);
+}
+
 /* Bytes that go over the link, or are written: the narrower side's. */
 static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
                                         const struct lls_copy *c)
@@ -241,6 +269,8 @@ static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
   uint32_t form =
       c->source_form == LLS_FORM_INT8 ? LLS_FORM_INT8 : (uint32_t)c->target_form;
   const struct lls_pool_shape one = lls_group_shape(s, c->group);
+  if (one.state > 0)
+    return one.state;
   return lls_form_bytes(&one, form) * (uint64_t)c->n_slots / s->block_tokens;
 }
 
@@ -248,7 +278,8 @@ static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
 static inline bool lls_block_fits(const struct lls_pool_shape *s, bool host,
                                   uint32_t form, uint32_t block)
 {
-  if (form > LLS_FORM_INT8 || (form == LLS_FORM_INT8 && !lls_pool_has_int8(s, host)))
+  bool kv = form < LLS_FORM_INT8 || (form == LLS_FORM_INT8 && lls_pool_has_int8(s, host));
+  if (s->state > 0 ? !lls_form_is_state(s, form) : !kv)
     return false;
   uint64_t units = host ? s->host_units : s->device_units;
   return block + (uint64_t)lls_form_units(s, form) <= units;
@@ -278,6 +309,13 @@ static inline bool lls_copy_overlaps(const struct lls_pool_shape *s,
 static inline bool lls_group_copy_fits(const struct lls_pool_shape *s,
                                        const struct lls_copy *c)
 {
+  if (s->state > 0) /* as a whole, which 0 slots mean */
+    return c->n_slots == 0 && c->shift == 0 &&
+           lls_block_fits(s, c->source_tier == LLS_TIER_HOST, c->source_form,
+                          c->source) &&
+           lls_block_fits(s, c->target_tier == LLS_TIER_HOST, c->target_form,
+                          c->target) &&
+           !lls_copy_overlaps(s, c);
   uint32_t from = lls_form_or_kv(c->source_form), to = lls_form_or_kv(c->target_form);
   if (!lls_block_fits(s, c->source_tier == LLS_TIER_HOST, from, c->source) ||
       !lls_block_fits(s, c->target_tier == LLS_TIER_HOST, to, c->target))
@@ -305,7 +343,8 @@ static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct ll
 }
 
 /*
- * Slots of a block of another device's pool, on their way to one of this, in every layer.
+ * Slots of a block of another device's pool, on their way to one of this, in every layer;
+ * or a state, as a whole.
  * Slot order is kept. The target is in KV form, or HIDDEN as the source is. If the source
  * is INT8 it goes over the link as it is, whole, and the slots are made wide where they
  * come to, so that this pool needs no INT8 blocks.
@@ -344,8 +383,9 @@ static inline bool lls_pull_target_fits(const struct lls_pool_shape *s,
   if (c->group >= lls_pool_groups(s))
     return false;
   const struct lls_pool_shape one = lls_group_shape(s, c->group);
-  return c->source_form <= LLS_FORM_INT8 &&
-         lls_block_fits(&one, false, lls_pull_target_form(c), c->target) &&
+  uint32_t form = one.state > 0 ? c->source_form : lls_pull_target_form(c);
+  return (one.state > 0 || c->source_form <= LLS_FORM_INT8) &&
+         lls_block_fits(&one, false, form, c->target) &&
          (uint32_t)c->source_slot + c->n_slots <= s->block_tokens &&
          (uint32_t)c->target_slot + c->n_slots <= s->block_tokens;
 }
@@ -359,7 +399,8 @@ static inline bool lls_pools_match(const struct lls_pool_shape *a,
                a->latent == b->latent;
   for (uint32_t i = 0; i < lls_pool_groups(a) && alike; i++) {
     const struct lls_pool_shape x = lls_group_shape(a, i), y = lls_group_shape(b, i);
-    alike = x.layers == y.layers && x.kv_heads == y.kv_heads && x.head_dim == y.head_dim;
+    alike = x.layers == y.layers && x.kv_heads == y.kv_heads &&
+            x.head_dim == y.head_dim && x.state == y.state;
   }
   return alike;
 }
@@ -369,7 +410,8 @@ static inline uint64_t lls_pulled_bytes(const struct lls_pool_shape *s,
 {
   const struct lls_pool_shape one = lls_group_shape(s, c->group);
   uint64_t bytes = lls_form_bytes(&one, c->source_form);
-  return lls_pull_is_int8(c) ? bytes : bytes / s->block_tokens * c->n_slots;
+  return lls_pull_is_int8(c) || one.state > 0 ? bytes
+                                              : bytes / s->block_tokens * c->n_slots;
 }
 
 #endif

@@ -493,8 +493,7 @@ void lls_pol_side_computed(struct lls_pol_side *m, struct lls_pol_sequence *s,
   uint32_t before = s->cached / m->block_tokens;
   s->cached = cached;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    if (side_is_state(m,
-                      group)) /* after the first group, whose blocks it stands beside */
+    if (side_is_state(m, group)) /* after the first group's block is in the tree */
       side_states_computed(m, s, r, group);
     else
       note_full(m, s, r, group, before);

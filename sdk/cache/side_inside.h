@@ -71,13 +71,13 @@ static inline bool side_is_state(const struct lls_pol_side *m, uint32_t group)
  * reserved, without checkpoints. */
 uint32_t side_states_wanted(const struct lls_pol_side *, const struct lls_pol_sequence *,
                             uint32_t group);
-/* Does the list have all that a step of so many tokens wants? */
+/* Does the list have all that a step of `tokens` tokens wants? */
 bool side_states_suffice(const struct lls_pol_side *, const struct lls_pol_sequence *,
                          const struct lls_request *, uint32_t group, uint32_t tokens);
 /* Takes the states for such a step; false: there is no room for those wanted. */
 bool side_states_grow(struct lls_pol_side *, const struct lls_pol_sequence *,
                       const struct lls_request *, uint32_t group, uint32_t tokens);
-/* Holds the tree's state after so many blocks of the request. */
+/* Holds the tree's state after the request's first `blocks` blocks. */
 void side_states_hold(struct lls_pol_side *, const struct lls_pol_sequence *,
                       const struct lls_request *, uint32_t group, uint32_t blocks);
 /* The state is that after s->cached tokens now. */

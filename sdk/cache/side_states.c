@@ -2,7 +2,7 @@
 /*
  * States in side.h: a sequence has one block in a group of kind STATE, which each step
  * rewrites. Where others may read it, because the tree or another sequence has it, a step
- * writes another block beside it. What is worth finding again is put into the tree as a
+ * writes another block. What is worth finding again is put into the tree as a
  * *checkpoint*: the state at the last border of a block before the prompt's end, at the
  * border up to which others share the prompt's blocks of groups that read all, and every
  * CHECKPOINT tokens of an answer.
@@ -44,7 +44,7 @@ static uint32_t prompt_border(const struct lls_pol_side *m, const struct lls_req
   return tokens - tokens % m->block_tokens;
 }
 
-/* Is the state after so many tokens one to be kept? */
+/* Is the state after `tokens` tokens one to be kept? */
 static bool is_checkpoint(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
                           const struct lls_request *r, uint32_t tokens)
 {
@@ -128,7 +128,7 @@ void side_states_hold(struct lls_pol_side *m, const struct lls_pol_sequence *s,
 
 /* ---- after a step ------------------------------------------------------------------ */
 
-/* Puts a state into the tree as the one after so many tokens. Returns the tree's, which
+/* Puts a state into the tree as the one after `tokens` tokens. Returns the tree's, which
  * is another's if it had one. */
 static uint32_t make_known(struct lls_pol_side *m, const struct lls_request *r,
                            uint32_t group, uint32_t tokens, uint32_t unit)
