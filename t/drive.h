@@ -98,6 +98,15 @@ static inline bool drive_progress(void *context, size_t done, size_t total)
   return true;
 }
 
+/* Bytes of a sequence's states, and more. */
+static inline size_t drive_state_bytes(const struct lls_model_config *c)
+{
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < c->layers; i++)
+    bytes += lls_mix_state(c, i) * sizeof(float) + 64;
+  return bytes;
+}
+
 /* Sets each rank's options, with its share of drive_open's pool. */
 static inline void drive_prepare(struct drive_model *m, const char *name,
                                  const struct drive_options *o,
@@ -127,6 +136,8 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .latent = config->latent.rank > 0,
   };
   size_t half = lls_form_units(&shape, LLS_FORM_KV) * lls_unit_bytes(&shape) / 2;
+  bool states = config->recurrent.conv_width > 0;
+  size_t state = states ? drive_state_bytes(config) + 2 * half : 0;
   out->create_device =
       o->create_device != NULL ? o->create_device : lls_cpu_device_create;
   out->device = (struct lls_device_options){
@@ -146,10 +157,11 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .max_sequences = REFERENCE_MAX_PROMPTS,
       .max_logits = DRIVE_MAX_TOKENS,
       .block_tokens = block_tokens,
-      .cache_bytes = DRIVE_DEVICE_UNITS * half,
-      .pool.host_memory = DRIVE_HOST_UNITS * half,
+      .cache_bytes = DRIVE_DEVICE_UNITS * half + DRIVE_STATES * state,
+      .pool.host_memory = (int64_t)(DRIVE_HOST_UNITS * half + DRIVE_STATES * state),
       .pool.int8 = o->int8,
-      .groups = lls_heads_differ(config) ? LLS_MAX_GROUPS : o->groups,
+      .groups = states || lls_heads_differ(config) ? LLS_MAX_GROUPS : o->groups,
+      .keeps_states = states,
       .adapters = o->adapters != NULL,
   };
 }
@@ -422,8 +434,8 @@ static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
         .n_tokens = now,
         .context = s->cached,
         .adapter = d->model->adapters[i],
-        .table =
-            drive_groups_grow(&d->groups, i, s->cached + now, s->reversed, &s->table),
+        .table = drive_groups_grow(&d->groups, i, s->cached, s->cached + now, s->reversed,
+                                   &s->table),
         .sampling = now == pending ? &drive_greedy : NULL,
         .all_logits = true,
     };

@@ -12,6 +12,14 @@
 
 #include "core/engine/engine.h"
 
+/* Blocks of a group of states: three for each sequence. */
+#define DRIVE_STATES (3 * REFERENCE_MAX_PROMPTS)
+
+static inline bool drive_is_state(const struct lls_engine_caps *caps, uint32_t group)
+{
+  return caps->groups[group]->kind == LLS_GROUP_STATE;
+}
+
 /* Blocks of a sequence in a group: those from `gone` on are its own. */
 struct drive_kept {
   struct lls_block_entry entries[SEQUENCE_MAX_BLOCKS];
@@ -49,7 +57,8 @@ static inline void drive_groups_init(struct drive_groups *g,
   for (uint32_t i = 1; i < g->caps->n_groups; i++) {
     uint32_t units = lls_group_units(g->pool, i, LLS_FORM_KV);
     uint32_t area = drive_area(g, i, device_blocks);
-    units_init(&g->free[i], device_blocks * units, units);
+    uint32_t blocks = drive_is_state(g->caps, i) ? DRIVE_STATES : device_blocks;
+    units_init(&g->free[i], blocks * units, units);
     for (uint32_t k = 0; k < g->free[i].n; k++)
       g->free[i].free[k] += area;
   }
@@ -60,24 +69,52 @@ static inline void drive_groups_trim(struct drive_groups *g, uint32_t who,
 {
   for (uint32_t i = 1; i < g->caps->n_groups; i++) {
     struct drive_kept *k = &g->kept[i][who];
+    if (drive_is_state(g->caps, i))
+      continue;
     uint32_t begin = lls_group_begin(g->caps->groups[i], context) / g->pool->block_tokens;
     for (; k->gone < begin && k->gone < k->n; k->gone++)
       g->free[i].free[g->free[i].n++] = k->entries[k->gone].block;
   }
 }
 
-/* Gives room for `tokens` tokens, and returns the table with all groups; `first` is that
- * of group 0. */
+/* Keeps the last one of several states, which was written. */
+static inline void drive_settle_state(struct drive_kept *k, struct units *free)
+{
+  for (; k->n > 1; k->n--) {
+    free->free[free->n++] = k->entries[0].block;
+    memmove(k->entries, k->entries + 1, (k->n - 1) * sizeof *k->entries);
+  }
+}
+
+/* The states of a step from `context` to `tokens`: one for both, or another to be
+ * written; between them may be a copy in the middle of the step. */
+static inline void drive_grow_state(struct drive_kept *k, struct units *free,
+                                    uint32_t context, uint32_t tokens)
+{
+  uint32_t wanted = tokens % 2 == 0 ? 1 : tokens - context > 2 ? 3 : 2;
+  drive_settle_state(k, free);
+  for (; k->n < wanted; k->n++)
+    k->entries[k->n] = (struct lls_block_entry){.block = free->free[--free->n]};
+  k->entries[0].first_token = context;
+  if (wanted == 3)
+    k->entries[1].first_token = context + (tokens - context) / 2;
+}
+
+/* Gives room for the tokens from `context` to `tokens`, and returns the table with all
+ * groups; `first` is that of group 0. */
 static inline const struct lls_block_table *
-drive_groups_grow(struct drive_groups *g, uint32_t who, uint32_t tokens, bool reversed,
-                  const struct lls_block_table *first)
+drive_groups_grow(struct drive_groups *g, uint32_t who, uint32_t context, uint32_t tokens,
+                  bool reversed, const struct lls_block_table *first)
 {
   struct lls_group_list *lists = g->lists[who];
   lists[0] = first->lists[0];
   for (uint32_t i = 1; i < g->caps->n_groups; i++) {
     struct drive_kept *k = &g->kept[i][who];
-    list_grow(k->entries, &k->n, &g->free[i], tokens, g->pool->block_tokens, LLS_FORM_KV,
-              reversed);
+    if (drive_is_state(g->caps, i))
+      drive_grow_state(k, &g->free[i], context, tokens);
+    else
+      list_grow(k->entries, &k->n, &g->free[i], tokens, g->pool->block_tokens,
+                LLS_FORM_KV, reversed);
     lists[i] = (struct lls_group_list){.entries = k->entries + k->gone,
                                        .n_entries = k->n - k->gone};
   }
@@ -101,10 +138,14 @@ static inline void drive_groups_drop(struct drive_groups *g, uint32_t who)
 static inline uint32_t drive_groups_move(struct drive_groups *g, uint32_t who, bool out,
                                          struct lls_copy *copies)
 {
-  uint32_t n = 0, each = g->host_blocks / REFERENCE_MAX_PROMPTS;
+  uint32_t n = 0;
   for (uint32_t i = 1; i < g->caps->n_groups; i++) {
     struct drive_kept *k = &g->kept[i][who];
     uint32_t units = lls_group_units(g->pool, i, LLS_FORM_KV);
+    bool state = drive_is_state(g->caps, i);
+    uint32_t each = state ? 2 : g->host_blocks / REFERENCE_MAX_PROMPTS;
+    if (state)
+      drive_settle_state(k, &g->free[i]);
     assert_true(k->n < each);
     for (uint32_t b = k->gone; b < k->n; b++) {
       uint32_t host = drive_area(g, i, g->host_blocks) + (who * each + b) * units;
@@ -115,7 +156,7 @@ static inline uint32_t drive_groups_move(struct drive_groups *g, uint32_t who, b
           .source_tier = out ? LLS_TIER_DEVICE : LLS_TIER_HOST,
           .target_tier = out ? LLS_TIER_HOST : LLS_TIER_DEVICE,
           .group = (uint8_t)i,
-          .n_slots = (uint16_t)g->pool->block_tokens,
+          .n_slots = (uint16_t)(state ? 0 : g->pool->block_tokens),
           .source = out ? *device : host,
           .target = out ? host : *device,
       };

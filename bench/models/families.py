@@ -19,6 +19,9 @@ MLA_YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original
             "beta_fast": 32.0, "beta_slow": 1.0}
 GEMMA_ROPE = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
               "sliding_attention": ROPE}
+DELTA = ["linear_attention", "full_attention"]
+DELTA_SIZES = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+QWEN_VISION = {k: v for k, v in VISION.items() if k != "deepstack_visual_indexes"}
 ALTERNATE = ["sliding_attention", "sliding_attention", "full_attention"]
 
 
@@ -73,6 +76,17 @@ FAMILIES = [
            rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0,
                             "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
                             "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}),
+    family("lfm2", 26, "Lfm2Config", "lfm2", num_hidden_layers=3, conv_L_cache=3, block_multiple_of=16,
+           layer_types=["conv", "full_attention", "conv"], tie_word_embeddings=True,
+           rope_parameters=ROPE | {"rope_theta": 1000000.0}),
+    family("qwen3-next", 17, "Qwen3NextConfig", "qwen3next", num_hidden_layers=2, layer_types=DELTA, head_dim=16,
+           num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24,
+           rope_parameters=ROPE | {"partial_rotary_factor": 0.25}, **DELTA_SIZES),
+    family("qwen3.5", 2, "Qwen3_5Config", "qwen35", {"vision_config": QWEN_VISION}, num_hidden_layers=3,
+           layer_types=DELTA + DELTA[:1], head_dim=16, rope_parameters=MROPE | {"partial_rotary_factor": 0.5}, **DELTA_SIZES),
+    family("qwen3.5-moe", 1, "Qwen3_5MoeConfig", "qwen35moe", {"vision_config": QWEN_VISION}, num_hidden_layers=2,
+           layer_types=DELTA, head_dim=16, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
+           shared_expert_intermediate_size=24, rope_parameters=MROPE | {"partial_rotary_factor": 0.5}, **DELTA_SIZES),
     family("qwen2-moe", None, "Qwen2MoeConfig", "qwen2moe", num_hidden_layers=1, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
            shared_expert_intermediate_size=24, decoder_sparse_step=1),
     family("glm-4.5", 11, "Glm4MoeConfig", "glm4moe", head_dim=8, n_routed_experts=6, num_experts_per_tok=2,

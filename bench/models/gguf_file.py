@@ -35,8 +35,13 @@ def common_keys(w, f, c, arch):
     w.add_context_length(getattr(c, "max_position_embeddings", None) or getattr(c, "max_seq_len", 2048))
     w.add_embedding_length(c.hidden_size)
     w.add_head_count(heads)
-    if arch != "gemma4":  # own_keys has lists
+    if arch == "lfm2":
+        ffn = int(2 * ffn / 3) + -int(2 * ffn / 3) % c.block_multiple_of
+    if arch not in ("gemma4", "qwen35moe"):  # own_keys has lists of Gemma 4
         w.add_feed_forward_length(ffn)
+    if arch == "lfm2":
+        w.add_head_count_kv([kv if t == "full_attention" else 0 for t in c.layer_types])
+    elif arch != "gemma4":
         w.add_head_count_kv(kv)
     rope = getattr(c, "rope_parameters", None) or {}
     full = rope.get("full_attention", rope)
@@ -51,7 +56,10 @@ def common_keys(w, f, c, arch):
         w.add_rope_scaling_orig_ctx_len(full["original_max_position_embeddings"])
     if hasattr(c, "rms_norm_eps"):
         w.add_layer_norm_rms_eps(c.rms_norm_eps)
-    for name in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"):
+    if arch == "lfm2":
+        w.add_layer_norm_rms_eps(c.norm_eps)
+        w.add_shortconv_l_cache(c.conv_L_cache)
+    for name in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps") if arch != "lfm2" else ():
         if hasattr(c, name):
             w.add_layer_norm_eps(getattr(c, name))
     if getattr(c, "kv_lora_rank", None):
@@ -154,13 +162,84 @@ def own_keys(w, c, arch):
         w.add_rope_scaling_yarn_log_mul(0.1 * c.rope_parameters["mscale_all_dim"])
     if arch in ("stablelm", "gptneox"):
         w.add_parallel_residual(c.use_parallel_residual)
+    if arch in DELTA:
+        w.add_ssm_conv_kernel(c.linear_conv_kernel_dim)
+        w.add_ssm_state_size(c.linear_key_head_dim)
+        w.add_ssm_group_count(c.linear_num_key_heads)
+        w.add_ssm_time_step_rank(c.linear_num_value_heads)
+        w.add_ssm_inner_size(c.linear_value_head_dim * c.linear_num_value_heads)
+        w.add_full_attention_interval(2)
     if arch == "qwen3vl":
         w.add_uint32("qwen3vl.n_deepstack_layers", 1)
+
+
+DELTA = ("qwen3next", "qwen35", "qwen35moe")
+
+
+def tiled(x, c, axis, dim):
+    """Value heads by their number within a key head, of `dim` rows or columns each."""
+    share = c.linear_num_value_heads // c.linear_num_key_heads
+    x = np.moveaxis(x, axis, 0)
+    y = x.reshape(c.linear_num_key_heads, share, dim, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    return np.moveaxis(y, 0, axis)
+
+
+def delta(arch, name, x, c):
+    """A tensor of a gated delta net, as the converter writes it."""
+    if name.endswith("norm.weight") and not name.endswith("linear_attn.norm.weight"):
+        return x + 1
+    if "linear_attn" not in name:
+        return x
+    keys, dim = c.linear_num_key_heads * c.linear_key_head_dim, c.linear_value_head_dim
+    part = name.split("linear_attn.")[1]
+    if part.startswith("conv1d"):
+        x = x[:, 0]
+    if part == "A_log":
+        x = -np.exp(x)
+    if arch == "qwen3next":
+        return x
+    if part.startswith(("conv1d", "in_proj_qkv")):
+        return np.concatenate([x[:2 * keys], tiled(x[2 * keys:], c, 0, dim)])
+    if part.startswith("in_proj_z"):
+        return tiled(x, c, 0, dim)
+    if part.startswith(("in_proj_a", "in_proj_b", "A_log", "dt_bias")):
+        return tiled(x, c, 0, 1)
+    return tiled(x, c, 1, dim) if part.startswith("out_proj") else x
+
+
+def split_qkvz(state, c):
+    """Qwen3-Next's rows of each key head, as those of q, k and v, and those of z."""
+    out = {}
+    for name, p in state.items():
+        if not name.endswith("in_proj_qkvz.weight"):
+            out[name] = p
+            continue
+        k, v = c.linear_key_head_dim, c.linear_value_head_dim * c.linear_num_value_heads // c.linear_num_key_heads
+        parts = p.reshape(c.linear_num_key_heads, -1, p.shape[1]).split([k, k, v, v], dim=1)
+        q, k, v, z = (x.reshape(-1, p.shape[1]) for x in parts)
+        out[name.replace("qkvz", "qkv")], out[name.replace("qkvz", "z")] = torch.cat([q, k, v]), z
+    return out
+
+
+def split_experts(state):
+    """Rows of gate and up of all experts in one tensor, as one tensor of each."""
+    out = {}
+    for name, p in state.items():
+        if name.endswith("experts.gate_up_proj"):
+            base = name.removesuffix("gate_up_proj")
+            out[base + "gate_proj.weight"], out[base + "up_proj.weight"] = p.chunk(2, dim=1)
+        else:
+            out[name + ".weight" if name.endswith("experts.down_proj") else name] = p
+    return out
 
 
 def converted(f, arch, name, x, c, heads, kv):
     """The numbers of a tensor of the folder as the converter writes them."""
     part = name.rsplit(".", 2)[-2]
+    if arch in DELTA:
+        return delta(arch, name, x, c)
+    if arch == "lfm2" and x.ndim == 3:
+        return x[:, 0]
     if arch in ("llama", "granite", "minicpm", "mistral3") and part in ("q_proj", "k_proj"):
         return paired(x, heads if part == "q_proj" else kv)
     if arch == "gpt2" and part in ("c_attn", "c_proj", "c_fc") and x.ndim == 2:
@@ -183,7 +262,7 @@ def stack_experts(state):
 
 
 def mixture_keys(w, c, arch):
-    if arch == "qwen2moe":
+    if arch in ("qwen2moe", "qwen3next", "qwen35moe"):
         w.add_expert_count(c.num_experts)
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
@@ -238,7 +317,10 @@ def write(f, c, folder):
     state = load_file(folder / "model.safetensors")
     if getattr(c, "kv_lora_rank", None):
         state = split_latents(f, c, state)
-    for name, p in stack_experts(state).items():
+    state = stack_experts(state)
+    if arch in DELTA:
+        state = split_experts(split_qkvz(state, c))
+    for name, p in state.items():
         name = text_name(name)
         if arch == "bloom":
             name = name.removeprefix("transformer.")
@@ -255,12 +337,12 @@ def write(f, c, folder):
         if scale is not None:
             w.add_tensor(f"blk.{name.split('.')[2]}.{scale}", p.float().numpy())
             continue
-        own = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        own = names.get_name(name.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
         assert own is not None, name
         if arch == "nemotron" and name.endswith("norm.weight"):
             p = p.float() + 1
         x = converted(f, arch, name, p.float().numpy(), c, heads, kv)
-        if x.ndim == 1:
+        if x.ndim == 1 or own.endswith("conv1d.weight"):
             w.add_tensor(own, x.astype(np.float32))
         else:  # every number is a bf16 already
             bits = (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)

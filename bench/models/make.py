@@ -55,8 +55,10 @@ def randomise(model, seed, tied):
         elif leaf in ("q_norm", "k_norm") and type(model).__name__.startswith(("Gemma4", "Gemma3n")):
             p.copy_(0.5 + 0.1 * noise)  # scores have no other scale
         elif "norm" in leaf or leaf.startswith("ln"):
-            offset = 0.0 if "1P" in type(model).__name__ or "Nemotron" in type(model).__name__ else 1.0
-            last = leaf in ("norm", "ln_f", "final_layernorm", "norm_f") and tied
+            kind = type(model).__name__
+            raised = "Qwen3Next" in kind or "Qwen3_5" in kind  # 1 is added to all of them but that of a delta net
+            offset = 0.0 if "1P" in kind or "Nemotron" in kind or raised and "linear_attn" not in name else 1.0
+            last = leaf in ("norm", "ln_f", "final_layernorm", "norm_f", "embedding_norm") and tied
             p.copy_((4.0 if last else 1.0) * (1.0 + 0.2 * noise) - 1.0 + offset)
         else:
             p.copy_(0.5 + 0.2 * noise)

@@ -46,7 +46,10 @@ static void give_back_memory(void *context, void *memory)
 static size_t size_of(const struct lls_pool_shape *pool)
 {
   size_t bytes = lls_most_size(lls_form_bytes(pool, LLS_FORM_KV), PIECE_BYTES);
-  return lls_most_size(bytes, lls_form_bytes(pool, LLS_FORM_INT8));
+  bytes = lls_most_size(bytes, lls_form_bytes(pool, LLS_FORM_INT8));
+  for (uint32_t i = 0; i < lls_pool_groups(pool); i++)
+    bytes = lls_most_size(bytes, (size_t)pool->group_state[i]);
+  return bytes;
 }
 
 static int open_links(struct lls_bulk *b, const struct lls_fetches_options *o,

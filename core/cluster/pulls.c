@@ -60,10 +60,25 @@ static bool append_list(struct lls_pulls *p, const struct lls_block_entry *a,
   return true;
 }
 
+/* Appends the copy of a state, which is all that a sequence has in its group. */
+static bool append_state(struct lls_pulls *p, const struct lls_group_list *from,
+                         const struct lls_group_list *to, uint32_t tokens)
+{
+  if (from->n_entries == 0 || to->n_entries == 0 || p->n == p->max ||
+      from->entries[0].first_token != tokens)
+    return false;
+  p->list[p->n++] = (struct lls_pull){.source = from->entries[0].block,
+                                      .target = to->entries[to->n_entries - 1].block,
+                                      .source_form = LLS_FORM_STATE};
+  return true;
+}
+
 static bool append_group(struct lls_pulls *p, const struct lls_group_list *from,
                          const struct lls_group_list *to, uint32_t tokens,
                          const struct lls_group *group, uint32_t block_tokens)
 {
+  if (group->kind == LLS_GROUP_STATE)
+    return append_state(p, from, to, tokens);
   bool hidden = lls_list_form(from) == LLS_FORM_HIDDEN;
   uint32_t oldest = hidden ? 0 : lls_group_begin(group, tokens);
   return lls_list_form(from) == lls_list_form(to) && to->n_restored == 0 &&
@@ -100,7 +115,10 @@ bool lls_lists_copy(struct lls_block_lists *out, const struct lls_group_list *li
   for (uint32_t i = 0; i < n_groups; i++) {
     const struct lls_group_list *l = &lists[i];
     uint32_t n = 0;
-    for (; n < l->n_entries && l->entries[n].first_token < tokens; n++) {
+    /* a state, of which `count` is 0, has seen all tokens */
+    for (; n < l->n_entries &&
+           (l->entries[n].count == 0 || l->entries[n].first_token < tokens);
+         n++) {
       if (used + n == max)
         return false;
       to[used + n] = l->entries[n];

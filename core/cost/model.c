@@ -15,19 +15,23 @@
 static double query_columns(const struct lls_model_config *c, uint32_t layer)
 {
   double head = lls_layer_head_dim(c, layer);
+  if (lls_mix_state(c, layer) > 0)
+    return 0;
   return c->heads * (c->latent.rank > 0 ? (head + c->latent.rank) / 2 : head);
 }
 
 /* Numbers that a layer caches of a token. */
 static double cached_columns(const struct lls_model_config *c, uint32_t layer)
 {
+  if (lls_mix_state(c, layer) > 0)
+    return 0;
   double heads = c->layer[layer].shares ? 0 : lls_layer_kv_heads(c, layer);
   return heads * lls_layer_head_dim(c, layer) * (c->latent.rank > 0 ? 1 : 2);
 }
 
 static double output_weights(const struct lls_model_config *c, uint32_t layer)
 {
-  return (double)c->hidden * lls_attended_columns(c, layer);
+  return (double)c->hidden * lls_mix_width(c, layer);
 }
 
 /* Numbers of a layer's weights behind attention's output that every row needs. */
@@ -44,10 +48,16 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
                          double weight_bytes, double cache_bytes, uint32_t ranks)
 {
   uint32_t last = c->layers - 1;
+  const struct lls_recurrent_config *r = &c->recurrent;
+  double attending = 0, states = 0, folds = 0; /* layers, bytes, operations of a row */
   double q = 0, qkv = 0, cached = 0, plain = 0, mixtures = 0;
   for (uint32_t i = 0; i < c->layers; i++) {
     q += query_columns(c, i);
-    qkv += (double)lls_qkv_numbers(c, i);
+    qkv += (double)lls_mix_numbers(c, i);
+    states += (double)lls_mix_state(c, i) * sizeof(float);
+    attending += lls_mix_state(c, i) == 0;
+    if (c->layer[i].mix == LLS_MIX_DELTA)
+      folds += 8.0 * r->value_heads * r->key_dim * r->value_dim;
     cached += cached_columns(c, i);
     plain += i < last ? output_weights(c, i) + mlp_weights(c, i) : 0;
     mixtures += c->layer[i].mixture;
@@ -69,9 +79,11 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .active = c->mixture.active,
       .weight_bytes = weight_bytes,
       .pair_flops = 4 * q,
-      .absorb_flops = 4.0 * c->layers * c->hidden * c->heads,
-      .score_bytes = (double)c->layers * c->heads * weight_bytes,
+      .absorb_flops = 4 * attending * c->hidden * c->heads,
+      .score_bytes = attending * c->heads * weight_bytes,
       .token_bytes = cached * cache_bytes,
+      .state_bytes = states,
+      .fold_flops = folds,
       .row_bytes = c->hidden * weight_bytes,
       .sums = c->parallel_residual ? 1 : 2,
   };
@@ -79,7 +91,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
     s->window = lls_most_f64(s->window, c->layer[i].window);
     s->windowed += c->layer[i].window > 0;
   }
-  s->windowed /= s->layers;
+  s->windowed /= lls_most_f64(attending, 1);
 }
 
 double lls_cost_weight_bytes(const struct lls_cost_shape *s)
@@ -105,8 +117,10 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
   double reduces = s->ranks > 1 ? s->sums * s->layers : 0;
   *r = (struct lls_cost_rates){
       .fixed_ns = (double)p->overhead.step + s->layers * (double)p->overhead.layer,
-      .sequence_ns = (double)p->overhead.sequence,
-      .row_ns = (double)p->overhead.row,
+      .sequence_ns = (double)p->overhead.sequence +
+                     2 * s->state_bytes * share / (bandwidth * e->cache),
+      .row_ns = (double)p->overhead.row +
+                s->fold_flops * share / (flops_per_ns * e->prefill_attention),
       .token_ns = (double)p->overhead.token,
       .all_weights = s->all_weights / million * share,
       .picked_weights = s->picked_weights / million * share,

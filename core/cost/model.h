@@ -4,6 +4,7 @@
  * sequence by sequence, as tokens computed after tokens cached; the time is
  *
  *   T =  o_step + layers o_layer + S o_sequence + R o_row + L o_token     fixed costs
+ *      + S 2 y / B_c + R z / F_a                                          states
  *      + M f(R) + M' f(L)                                                 products
  *      + sum over chunks of max(4 l q pairs / F_a, (x + c) b / B_c)       attention
  *      + max(sum over decodes of (c + 1) b / B_c + tail s, s),            and decodes
@@ -33,6 +34,10 @@
  * more, for the queries and the values. Each rank has a share of X's columns: queries
  * and sums are exchanged with the other ranks, each of X's size for each of h heads,
  * and scores are summed over ranks (kernels/cpu/absorb.c).
+ *
+ * Layers that keep a state have no keys and values: l counts the others. y are the bytes
+ * of a sequence's states, read and written once in a step; z the operations that fold a
+ * row into them.
  *
  * E are the weights of all x experts of the mixtures, of which a row uses a in each
  * layer. R rows that choose uniformly use the part m(R) = 1 - (1 - a / x)^R of the
@@ -79,6 +84,8 @@ struct lls_cost_shape {
   double absorb_flops;    /* 4 l d h: for one row with one token's X */
   double score_bytes;     /* l h e: a pair's scores sent between two ranks */
   double token_bytes;     /* b */
+  double state_bytes;     /* y */
+  double fold_flops;      /* z */
   double row_bytes;       /* d e: a row sent between two ranks */
   double sums;            /* all-reduces per layer: one if branches are parallel */
   double window;          /* sliding window in tokens, the widest of the layers */

@@ -24,6 +24,7 @@
 
 #include "core/base/error.h"
 #include "core/device/pool_shape.h"
+#include "core/device/states.h"
 
 enum lls_memory {
   LLS_MEMORY_DEVICE, /* activations, tables */
@@ -99,6 +100,9 @@ struct lls_device_step {
   /* (groups of the pool, n_sequences), decodes and chunks mixed; X and scratch are of
    * group 0 */
   const struct lls_step_sequence *sequences;
+  /* (n_spans) what the rows do to states; a sequence's are in its order */
+  const struct lls_state_span *spans;
+  uint32_t n_spans;
   /* For an asynchronous device: all lists of the step, pinned; else NULL. */
   const struct lls_block_entry *entries;
   size_t n_entries;
@@ -215,7 +219,8 @@ enum lls_device_extra {
   LLS_EXTRA_LATENT = 64,        /* latent_rows, latent_values, caches without V */
   LLS_EXTRA_HEAD_SIZES = 128,   /* groups whose heads differ; queries_alone; norms of v */
   LLS_EXTRA_LAYER_INPUTS = 256, /* embed_layer, gate_inputs, scale */
-  LLS_EXTRA_ALL = 511,
+  LLS_EXTRA_STATES = 512,       /* conv, delta, norm_gated, gate_columns */
+  LLS_EXTRA_ALL = 1023,
 };
 
 /* RMS norms of q and k: of each head separately, or `whole`: of all heads together,
@@ -440,6 +445,19 @@ struct lls_device_ops {
    * out (n_rows, heads head_dim). One call handles decodes and prefill chunks. */
   void (*attention)(struct lls_device *, const struct lls_attention_shape *,
                     uint32_t layer, const void *qkv, void *out);
+
+  /* Optional, with LLS_EXTRA_STATES: layers with a state (states.h), which read and write
+   * it as the step's spans say. conv: y (n_rows, channels), NULL: in the columns of x.
+   * delta: rows begin with q, k, v; gates (n_rows, 2 value_heads) are b, then a; out
+   * (n_rows, value_heads value_dim). norm_gated norms y (n_rows, groups columns) in
+   * place. gate_columns: x (n_rows, columns) times the logistic function of gates. */
+  void (*conv)(struct lls_device *, const struct lls_conv_shape *, void *x, void *y);
+  void (*delta)(struct lls_device *, const struct lls_delta_shape *, const void *rows,
+                const void *gates, void *out);
+  void (*norm_gated)(struct lls_device *, const struct lls_gated_norm_shape *,
+                     const void *rows, uint32_t n_rows, void *y);
+  void (*gate_columns)(struct lls_device *, const void *gates, void *x, uint32_t n_rows,
+                       uint32_t columns);
 
   /* y[i] = x[rows[i]]; rows in host memory */
   void (*gather)(struct lls_device *, const void *x, const uint32_t *rows,

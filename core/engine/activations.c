@@ -23,13 +23,19 @@ static uint32_t up_columns(const struct lls_model_config *c)
   return lls_most_u32(plain, 2 * c->mixture.shared);
 }
 
+/* The gates of a layer follow its first product in the buffer. */
+static uint32_t mix_columns(const struct lls_model_config *c, uint32_t layer)
+{
+  return lls_mix_columns(c, layer) + lls_mix_gates(c, layer);
+}
+
 /* A latent model's `wide` also holds the vector that queries are made of, and what
  * attention gives. */
 static uint32_t wide_columns(const struct lls_model_config *c)
 {
   uint32_t latent =
       lls_most_u32(c->latent.query_rank, lls_most_of_layers(c, lls_attended_columns));
-  uint32_t plain = lls_most_u32(lls_most_of_layers(c, lls_qkv_columns), up_columns(c));
+  uint32_t plain = lls_most_u32(lls_most_of_layers(c, mix_columns), up_columns(c));
   return lls_most_u32(plain, c->latent.rank > 0 ? latent : 0);
 }
 
@@ -37,6 +43,7 @@ static uint32_t wide_columns(const struct lls_model_config *c)
 static uint32_t narrow_columns(const struct lls_model_config *c)
 {
   uint32_t plain = lls_most_u32(widest_ffn(c), c->mixture.shared);
+  plain = lls_most_u32(plain, lls_most_of_layers(c, lls_mix_width));
   uint32_t heads = c->heads * lls_most_u32(widest_head(c), lls_latent_query(c));
   return lls_most_u32(lls_most_u32(plain, heads), c->layer_inputs);
 }

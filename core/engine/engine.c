@@ -140,6 +140,7 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       {(void **)&e->positions, rows, sizeof *e->positions},
       {(void **)&e->row_sequence, rows, sizeof *e->row_sequence},
       {(void **)&e->sequences, sequences * e->caps.n_groups, sizeof *e->sequences},
+      {(void **)&e->spans, 2 * rows, sizeof *e->spans},
       {(void **)&e->logit_rows, e->max_logit_rows, sizeof *e->logit_rows},
       {(void **)&e->sampling, sequences, sizeof *e->sampling},
       {(void **)&e->sampled, sequences, sizeof *e->sampled},
@@ -345,6 +346,7 @@ void lls_engine_destroy(struct lls_engine *e)
   free(e->positions);
   free(e->row_sequence);
   free(e->sequences);
+  free(e->spans);
   free(e->logit_rows);
   free(e->sampling);
   free(e->sampled);
@@ -395,54 +397,6 @@ int lls_engine_write_block(struct lls_engine *e, uint32_t group, uint32_t block,
 struct lls_ranks *lls_engine_ranks(const struct lls_engine *e)
 {
   return lls_engine_is_shared(e) ? e->options.ranks : NULL;
-}
-
-bool lls_engine_packs(const struct lls_engine *e)
-{
-  const struct lls_device_ops *ops = e->device->ops;
-  return ops->pool_pack != NULL && ops->pool_unpack != NULL;
-}
-
-int lls_engine_pack(struct lls_engine *e, const struct lls_pull *list, uint32_t n,
-                    void *to)
-{
-  return e->device->ops->pool_pack(e->device, e->pool, list, n, to);
-}
-
-int lls_engine_unpack(struct lls_engine *e, const struct lls_pull *list, uint32_t n,
-                      const void *from)
-{
-  return e->device->ops->pool_unpack(e->device, e->pool, list, n, from);
-}
-
-bool lls_engine_has_pieces(const struct lls_engine *e)
-{
-  return e->device->ops->piece_write != NULL && e->device->ops->piece_read != NULL;
-}
-
-void *lls_engine_pack_memory(struct lls_engine *e, enum lls_memory kind, size_t bytes)
-{
-  void *memory = NULL;
-  int rc = e->device->ops->alloc(e->device, kind, bytes, &memory);
-  return rc == 0 ? memory : NULL;
-}
-
-void lls_engine_release_pack_memory(struct lls_engine *e, enum lls_memory kind,
-                                    void *memory)
-{
-  if (memory != NULL)
-    e->device->ops->release(e->device, kind, memory);
-}
-
-int lls_engine_write_piece(struct lls_engine *e, void *piece, const void *from,
-                           size_t bytes)
-{
-  return e->device->ops->piece_write(e->device, piece, from, bytes);
-}
-
-int lls_engine_read_piece(struct lls_engine *e, const void *piece, void *to, size_t bytes)
-{
-  return e->device->ops->piece_read(e->device, piece, to, bytes);
 }
 
 struct lls_device *lls_engine_device(const struct lls_engine *e)

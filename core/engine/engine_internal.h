@@ -57,12 +57,14 @@ struct lls_engine_group {
   struct lls_group seen;
   uint64_t kind; /* see groups.c */
   struct lls_group_form forms[3];
-  uint32_t form_units[LLS_FORM_INT8 + 1]; /* units of a block by form; NONE is KV */
+  /* units of a block by form; NONE is KV; of a group of states: all the same */
+  uint32_t form_units[LLS_FORM_STATE + 1];
 };
 
-/* Where a layer's K and V are. */
+/* Where a layer's K and V are, or its state. */
 struct lls_layer_place {
   uint32_t group, index; /* its number among the layers of that group */
+  uint64_t at;           /* bytes before its state in a block */
 };
 
 struct lls_engine {
@@ -98,6 +100,7 @@ struct lls_engine {
   int32_t *tokens, *positions;         /* (max_tokens) */
   uint32_t *row_sequence;              /* (max_tokens) */
   struct lls_step_sequence *sequences; /* (groups, max_sequences) */
+  struct lls_state_span *spans;        /* (2 max_tokens) */
   uint32_t max_logit_rows; /* max_sequences + options.max_logits, or max_tokens */
   uint32_t n_logit_rows, n_sampled, n_kept_logits;
   uint32_t *logit_rows;                 /* (max_logit_rows) */
@@ -150,8 +153,8 @@ int lls_engine_make_activations(struct lls_engine *, struct lls_error *);
 void lls_engine_free_activations(struct lls_engine *);
 
 /* groups.c: divides the model's layers among groups, and sets those of the pool's shape.
- * Returns -ENOTSUP if the cache manager keeps too few groups for them. */
-int lls_engine_divide_layers(struct lls_engine *, struct lls_error *);
+ * Returns -ENOTSUP if the cache manager cannot keep them. */
+int lls_engine_divide_layers(struct lls_engine *, struct lls_error *err);
 /* Fills the groups and caps.groups, when caps.forms are known. */
 void lls_engine_make_groups(struct lls_engine *);
 
@@ -201,6 +204,19 @@ struct lls_list_check {
 int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
                              uint32_t n, const struct lls_list_check *,
                              struct lls_error *err);
+
+static inline bool lls_engine_group_is_state(const struct lls_engine *e, uint32_t group)
+{
+  return e->groups[group].seen.kind == LLS_GROUP_STATE;
+}
+
+/* states.c: checks a list of states: it begins with the one after `context` tokens, and
+ * names blocks that exist. */
+int lls_engine_check_states(const struct lls_engine *, const struct lls_group_list *,
+                            uint32_t group, uint32_t context, struct lls_error *err);
+/* Adds the spans of a sequence's rows, from first_row on. */
+void lls_engine_lay_out_spans(struct lls_engine *, const struct lls_engine_sequence *,
+                              uint32_t first_row);
 
 /* Checks that the source engine of each pull in a batch has a pool that this one can
  * copy from. */

@@ -47,6 +47,10 @@ static int check_other_lists(struct lls_engine *e, const struct lls_engine_seque
   int rc = 0;
   for (uint32_t i = 1; i < e->caps.n_groups && rc == 0; i++) {
     const struct lls_group_list *l = &s->table->lists[i];
+    if (lls_engine_group_is_state(e, i)) {
+      rc = lls_engine_check_states(e, l, i, s->context, err);
+      continue;
+    }
     const struct lls_list_check c = {
         .group = i, .context = s->context, .needed = s->context + s->n_tokens};
     if (l->n_restored > 0)
@@ -69,6 +73,8 @@ static int check_table(struct lls_engine *e, const struct lls_engine_sequence *s
                              .context = s->context,
                              .needed = s->context + s->n_tokens};
   int rc = 0;
+  if (lls_engine_group_is_state(e, 0)) /* then there is no other group */
+    return lls_engine_check_states(e, l, 0, s->context, err);
   if ((c.hidden || l->n_restored > 0) && (e->caps.forms & LLS_BIT_HIDDEN) == 0)
     return lls_fail(err, -ENOTSUP, "hidden states: unsupported by this engine");
   if (c.hidden && l->n_restored > 0)
@@ -229,7 +235,7 @@ static void lay_out_groups(struct lls_engine *e, const struct lls_engine_sequenc
     *out = (struct lls_step_sequence){
         .first_row = e->step.n_rows, .n_rows = s->n_tokens, .context = s->context};
     lay_out_lists(lls_engine_list(e, s, group), out);
-    if (e->table_cache.arena != NULL)
+    if (e->table_cache.arena != NULL && !lls_engine_group_is_state(e, group))
       lls_table_cache_lay_out(&e->table_cache, index, group, out);
     out += e->step.n_sequences;
   }
@@ -241,6 +247,7 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
 {
   uint32_t first = e->step.n_rows;
   lay_out_groups(e, s, index);
+  lls_engine_lay_out_spans(e, s, first);
   memcpy(e->tokens + first, s->tokens, s->n_tokens * sizeof *s->tokens);
   for (uint32_t i = 0; i < s->n_tokens; i++) {
     e->positions[first + i] = (int32_t)(s->context + i);
@@ -309,6 +316,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
       .positions = e->positions,
       .sequence = e->row_sequence,
       .sequences = e->sequences,
+      .spans = e->spans,
       .n_sequences = batch->n_sequences,
       .prepare = e->prepares,
   };

@@ -47,6 +47,7 @@ uint32_t lls_engine_trial_units(const struct lls_engine *e)
 static const struct lls_block_entry *next_list(const struct trial *t, uint32_t group,
                                                uint32_t n)
 {
+  bool state = lls_engine_group_is_state(t->engine, group);
   const struct lls_engine *e = t->engine;
   uint32_t units = e->groups[group].form_units[LLS_FORM_KV];
   uint32_t blocks = e->pool_shape.device_units / units, room = e->options.block_tokens;
@@ -54,7 +55,7 @@ static const struct lls_block_entry *next_list(const struct trial *t, uint32_t g
   for (uint32_t i = 0; i < n; i++)
     list[i] = (struct lls_block_entry){.block = (t->used + i) % blocks * units,
                                        .first_token = i * room,
-                                       .count = (uint16_t)room};
+                                       .count = (uint16_t)(state ? 0 : room)};
   return list;
 }
 
@@ -63,7 +64,9 @@ static void lay_lists(struct trial *t, struct lls_group_list *lists, uint32_t to
 {
   uint32_t n = blocks_of(t->engine, tokens);
   for (uint32_t i = 0; i < t->engine->caps.n_groups; i++)
-    lists[i] = (struct lls_group_list){.entries = next_list(t, i, n), .n_entries = n};
+    lists[i] = (struct lls_group_list){
+        .entries = next_list(t, i, n),
+        .n_entries = lls_engine_group_is_state(t->engine, i) ? 1 : n};
   t->used += n;
 }
 

@@ -149,6 +149,11 @@ static void attend(struct lls_forward *s, uint32_t layer)
   s->ops->attention(s->device, &shape, place->index, qkv, e->act.narrow);
   if (e->attends_hidden)
     s->ops->attend_hidden(s->device, &shape, place->index, w->qkv, qkv, e->act.narrow);
+  if (w->gates != NULL) { /* q, k and v are not needed any more */
+    linear(s, w->gates, h, LLS_STORE_SET, e->act.wide);
+    s->ops->gate_columns(s->device, e->act.wide, e->act.narrow, s->n_rows,
+                         shape.heads * shape.head_dim);
+  }
   s->attended = e->act.narrow;
 }
 
@@ -163,6 +168,24 @@ static void attend_by_kind(struct lls_forward *s, uint32_t layer)
 {
   const struct lls_model_config *c = &s->e->config;
   (c->encoder ? attend_both_ways : c->latent.rank > 0 ? attend_latent : attend)(s, layer);
+}
+
+/* Computes the part of a layer by which rows see the tokens before them into
+ * `attended`. */
+static void mix_tokens(struct lls_forward *s, uint32_t layer)
+{
+  const struct lls_norm_weights *norm_of = &s->e->weights.layers[layer].attention_norm;
+  switch (s->e->config.layer[layer].mix) {
+  case LLS_MIX_ATTENTION:
+    attend_by_kind(s, layer);
+    return;
+  case LLS_MIX_SHORT_CONV:
+    lls_engine_convolve(s, layer, branch_input(s, norm_of));
+    return;
+  case LLS_MIX_DELTA:
+    lls_engine_delta(s, layer, branch_input(s, norm_of));
+    return;
+  }
 }
 
 /* The MLP of a layer that is no mixture. */
@@ -277,7 +300,7 @@ static void keep_wanted_rows(struct lls_forward *s)
   s->ops->gather(s->device, s->x, e->logit_rows, e->n_logit_rows, c->hidden,
                  e->act.picked);
   s->ops->gather(s->device, s->attended, e->logit_rows, e->n_logit_rows,
-                 lls_attended_columns(c, c->layers - 1), to);
+                 lls_mix_width(c, c->layers - 1), to);
   s->attended = to;
   lls_engine_pick_layer_input(s);
   s->x = e->act.picked;
@@ -413,7 +436,7 @@ void lls_engine_forward(struct lls_engine *e)
   embed(&s);
   for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
     lls_engine_make_layer_input(&s, layer);
-    attend_by_kind(&s, layer);
+    mix_tokens(&s, layer);
     if (layer == last && !all_rows)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)

@@ -11,7 +11,7 @@ struct lls_forward {
   const struct lls_device_ops *ops;
   struct lls_device *device;
   void *x;              /* (n_rows, hidden) */
-  const void *attended; /* (n_rows, heads head_dim) attention's output in this layer */
+  const void *attended; /* (n_rows, lls_mix_width) attention's output in this layer */
   uint32_t n_rows;
   bool picked;        /* the rows are those that need logits */
   const void *inputs; /* (n_rows, layer_inputs) of this layer, if it has any */
@@ -30,6 +30,9 @@ void lls_engine_make_layer_input(struct lls_forward *, uint32_t layer);
 void lls_engine_pick_layer_input(struct lls_forward *);
 void lls_engine_add_layer_input(const struct lls_forward *, uint32_t layer);
 
+/* recurrent.c: layers with a state; set `attended` from input h (n_rows, hidden). */
+void lls_engine_convolve(struct lls_forward *, uint32_t layer, const void *h);
+void lls_engine_delta(struct lls_forward *, uint32_t layer, const void *h);
 /* mixture.c: sets y to the output of the layer's experts for input (n_rows, hidden), or
  * adds the output to y. */
 void lls_engine_mix(const struct lls_forward *, const struct lls_layer_weights *,

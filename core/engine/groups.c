@@ -7,7 +7,8 @@
  * Layers with the same window and heads are a group, and those that attend to all tokens
  * are the first one. Where the cache manager keeps fewer groups the layers with the
  * narrowest windows share the last group, which keeps what the widest of them reads.
- * Layers that attend to the K and V of an earlier one are of no group.
+ * Layers that attend to the K and V of an earlier one are of no group. Layers that
+ * keep a state are a group behind the others.
  */
 #include <errno.h>
 
@@ -17,9 +18,11 @@
 
 /* ---- layers ------------------------------------------------------------------------ */
 
-/* A layer without a window reads more than all others. */
+/* A layer without a window reads more than all others; one with a state nothing. */
 static uint32_t reach_of(const struct lls_engine *e, uint32_t layer)
 {
+  if (lls_mix_state(&e->config, layer) > 0)
+    return 0;
   uint32_t window = e->config.encoder ? 0 : e->config.layer[layer].window;
   return window > 0 ? window : UINT32_MAX;
 }
@@ -38,7 +41,8 @@ static uint64_t next_kind(const struct lls_engine *e, uint64_t limit)
   uint64_t largest = 0;
   for (uint32_t i = 0; i < e->config.layers; i++) {
     uint64_t kind = kind_of(e, i);
-    if (!e->config.layer[i].shares && kind < limit && kind > largest)
+    if (reach_of(e, i) > 0 && !e->config.layer[i].shares && kind < limit &&
+        kind > largest)
       largest = kind;
   }
   return largest;
@@ -73,25 +77,72 @@ static int place_layer(struct lls_engine *e, uint32_t layer, uint32_t n,
                     "groups of blocks of their own, and the cache manager keeps %u: set "
                     "[plugins] cache = paged",
                     n);
-  e->places[layer] = (struct lls_layer_place){group, e->groups[group].seen.layers++};
+  e->places[layer] =
+      (struct lls_layer_place){.group = group, .index = e->groups[group].seen.layers++};
   return 0;
+}
+
+/* States begin where vectors do. */
+#define STATE_ALIGNMENT 64
+
+/* Places a layer with a state into group n. */
+static void place_state(struct lls_engine *e, uint32_t layer, uint32_t n)
+{
+  size_t bytes = lls_mix_state(&e->config, layer) * sizeof(float);
+  uint64_t *all = &e->pool_shape.group_state[n];
+  e->places[layer] = (struct lls_layer_place){n, e->groups[n].seen.layers++, *all};
+  *all += (bytes + STATE_ALIGNMENT - 1) / STATE_ALIGNMENT * STATE_ALIGNMENT;
+}
+
+static bool is_state(const struct lls_engine *e, uint32_t layer)
+{
+  return !e->config.encoder && lls_mix_state(&e->config, layer) > 0;
+}
+
+static bool has_states(const struct lls_engine *e)
+{
+  bool any = false;
+  for (uint32_t i = 0; i < e->config.layers; i++)
+    any |= is_state(e, i);
+  return any;
+}
+
+/* Can the cache manager keep groups of states beside the others? */
+static int check_states(const struct lls_engine *e, uint32_t most, struct lls_error *err)
+{
+  bool attends = next_kind(e, UINT64_MAX) > 0;
+  if (e->options.keeps_states && most >= 1u + attends)
+    return 0;
+  return lls_fail(err, -ENOTSUP,
+                  "layers of this model keep a state of each sequence, which this cache "
+                  "manager cannot: set [plugins] cache = paged");
 }
 
 int lls_engine_divide_layers(struct lls_engine *e, struct lls_error *err)
 {
   struct lls_pool_shape *pool = &e->pool_shape;
   uint32_t most = lls_least_u32(e->options.groups, LLS_MAX_GROUPS), n = 0;
+  bool states = has_states(e);
+  int rc = states ? check_states(e, most, err) : 0;
+  most -= states;
   uint64_t kind = next_kind(e, UINT64_MAX);
   for (; kind > 0 && (n == 0 || n < most); kind = next_kind(e, kind))
     make_group(e, n++, kind);
-  for (uint32_t i = 0; i < e->config.layers; i++) {
+  if (states)
+    e->groups[n].seen =
+        (struct lls_group){.size = sizeof e->groups[n].seen, .kind = LLS_GROUP_STATE};
+  for (uint32_t i = 0; i < e->config.layers && rc == 0; i++) {
     const struct lls_layer_config *layer = &e->config.layer[i];
-    int rc = layer->shares ? 0 : place_layer(e, i, n, err);
-    if (rc < 0)
-      return rc;
-    if (layer->shares)
+    if (is_state(e, i))
+      place_state(e, i, n);
+    else if (layer->shares)
       e->places[i] = e->places[layer->keeper];
+    else
+      rc = place_layer(e, i, n, err);
   }
+  if (rc < 0)
+    return rc;
+  n += states;
   e->caps.n_groups = n;
   pool->n_groups = e->config.encoder ? 0 : n;
   for (uint32_t i = 0; i < n; i++)
@@ -120,14 +171,20 @@ static void add_forms(const struct lls_engine *e, uint32_t group,
                       struct lls_engine_group *g)
 {
   const struct lls_pool_shape pool = lls_group_shape(&e->pool_shape, group);
-  for (uint32_t form = 0; form <= LLS_FORM_INT8; form++)
-    g->form_units[form] = lls_form_units(&pool, form);
+  bool state = lls_engine_group_is_state(e, group);
+  for (uint32_t form = 0; form <= LLS_FORM_STATE; form++)
+    if (state || form <= LLS_FORM_INT8)
+      g->form_units[form] = lls_form_units(&pool, form);
+  g->seen.forms = g->forms;
+  if (state) {
+    add_form(g, &pool, LLS_FORM_STATE, LLS_FORM_WRITTEN | LLS_FORM_READ);
+    return;
+  }
   add_form(g, &pool, LLS_FORM_KV, LLS_FORM_WRITTEN | LLS_FORM_READ);
   if (e->caps.forms & LLS_BIT_HIDDEN)
     add_form(g, &pool, LLS_FORM_HIDDEN, LLS_FORM_WRITTEN | LLS_FORM_READ);
   if (pool.int8 != LLS_INT8_OFF)
     add_form(g, &pool, LLS_FORM_INT8, pool.int8 == LLS_INT8_ALL ? LLS_FORM_READ : 0);
-  g->seen.forms = g->forms;
 }
 
 void lls_engine_make_groups(struct lls_engine *e)
@@ -151,11 +208,21 @@ static size_t held_tokens(const struct lls_engine *e, const struct lls_group *g,
   return gives_back ? lls_least_size(slides, tokens) : tokens;
 }
 
+/* States of a sequence: its own and a checkpoint; in a step that one more is written. */
+static size_t states_for(size_t step)
+{
+  return step > 0 ? 3 : 2;
+}
+
 static size_t units_for(const struct lls_engine *e, size_t tokens, size_t step)
 {
   size_t units = 0, room = e->options.block_tokens;
   for (uint32_t i = 0; i < e->caps.n_groups; i++) {
     const struct lls_engine_group *g = &e->groups[i];
+    if (g->seen.kind == LLS_GROUP_STATE) {
+      units += states_for(step) * g->form_units[LLS_FORM_STATE];
+      continue;
+    }
     size_t blocks = (held_tokens(e, &g->seen, tokens, step) + room - 1) / room;
     units += blocks * g->form_units[LLS_FORM_KV];
   }
@@ -177,6 +244,12 @@ static void describe_group(const struct lls_engine *e, const struct lls_engine_g
                            struct lls_text *out)
 {
   double unit = (double)lls_unit_bytes(&e->pool_shape) / e->options.block_tokens;
+  if (g->seen.kind == LLS_GROUP_STATE) {
+    lls_text_printf(out, "a state of %g KiB of %u layers",
+                    unit * e->options.block_tokens * g->form_units[LLS_FORM_STATE] / 1024,
+                    g->seen.layers);
+    return;
+  }
   lls_text_printf(out, "%g KiB a token in %u layers",
                   unit * g->form_units[LLS_FORM_KV] / 1024, g->seen.layers);
   if (g->seen.kind == LLS_GROUP_WINDOW)

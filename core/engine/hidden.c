@@ -27,6 +27,8 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *c)
   if (c->latent.rank > 0)
     return "this model caches latent vectors (MLA), which are smaller than its hidden "
            "states";
+  if (c->recurrent.conv_width > 0)
+    return "layers of this model keep a state of the sequence, and no tokens";
   if (c->hidden > c->kv_heads * c->head_dim)
     return "heads of this model share keys and values, so that its hidden states are no "
            "smaller than those";

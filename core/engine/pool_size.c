@@ -139,7 +139,7 @@ int lls_engine_make_pool(struct lls_engine *e, struct lls_error *err)
   rc = agree_on_units(e, err);
   if (rc < 0)
     return rc;
-  uint32_t least = lls_all_units(&e->pool_shape);
+  size_t least = lls_engine_units_for(e, 1);
   if (e->pool_shape.device_units < least)
     return lls_fail(err, -EINVAL,
                     "a cache of %zu KiB does not hold one block of keys and values "

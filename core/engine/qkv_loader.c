@@ -184,3 +184,43 @@ int lls_loader_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
   return lls_loader_matrix(l, layer, parts, c->layer[layer].shares ? 1 : 3,
                            lls_range_all(c->hidden), c->qkv_bias, out);
 }
+
+/* ---- gated ------------------------------------------------------------------------ */
+
+/* Adds every second part of head_dim rows of q: the queries, or the gates between. */
+static int add_every_second(struct lls_loader *l, int layer, bool gates, struct pieces *p)
+{
+  const struct lls_range *heads = &l->shard->heads;
+  size_t d = l->config->head_dim, all = 2 * heads->whole * d;
+  struct lls_tensor_view rows, bias = {0};
+  int rc =
+      lls_loader_view(l, layer, l->names->q, ".weight", all, l->config->hidden, &rows);
+  if (rc == 0 && p->bias)
+    rc = lls_loader_view(l, layer, l->names->q, ".bias", 1, all, &bias);
+  for (size_t h = heads->first; rc == 0 && h < heads->first + heads->n; h++)
+    add_rows(p, &rows, &bias, (2 * h + gates) * d, d);
+  return rc;
+}
+
+int lls_loader_gated_qkv(struct lls_loader *l, int layer, struct lls_weight **qkv,
+                         struct lls_weight **gates)
+{
+  const struct lls_model_config *c = l->config;
+  struct lls_range kv = lls_range_times(l->shard->kv_heads, c->head_dim);
+  const struct lls_part parts[] = {{l->names->k, kv}, {l->names->v, kv}};
+  struct pieces p;
+  int rc = make_pieces(l, l->shard->heads.n + 2, c->qkv_bias, &p);
+  if (rc == 0)
+    rc = add_every_second(l, layer, false, &p);
+  for (int i = 0; rc == 0 && i < 2; i++)
+    rc = add_part(l, layer, &parts[i], false, &p);
+  if (rc == 0)
+    rc = pack_pieces(l, &p, qkv);
+  p.n = 0;
+  if (rc == 0)
+    rc = add_every_second(l, layer, true, &p);
+  if (rc == 0)
+    rc = pack_pieces(l, &p, gates);
+  free_pieces(&p);
+  return rc;
+}

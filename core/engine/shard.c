@@ -76,13 +76,34 @@ static int check(const struct lls_model_config *c, uint32_t size, struct lls_err
   return 0;
 }
 
+/* Ranks have whole key heads, and the value heads of each: the files of one kind have
+ * them elsewhere. */
+static int check_states(const struct lls_recurrent_config *r, uint32_t size,
+                        struct lls_error *err)
+{
+  if (r->channels % size != 0 || r->key_heads % size != 0)
+    return lls_fail(err, -EINVAL,
+                    "%u channels and %u key heads of layers with a state cannot be "
+                    "shared out to %u ranks: use a number that divides both",
+                    r->channels, r->key_heads, size);
+  if (size > 1 && r->tiled)
+    return lls_fail(err, -ENOTSUP,
+                    "the value heads of a GGUF file of this kind are not sorted by key "
+                    "heads, which ranks have: use one rank, or the model's folder");
+  return 0;
+}
+
 int lls_shard_make(const struct lls_model_config *c, const struct lls_ranks *ranks,
                    struct lls_shard *out, struct lls_error *err)
 {
   uint32_t rank = ranks != NULL ? ranks->rank : 0, size = ranks != NULL ? ranks->size : 1;
+  const struct lls_recurrent_config *r = &c->recurrent;
   int rc = check(c, size, err);
+  if (rc == 0)
+    rc = check_states(r, size, err);
   if (rc < 0)
     return rc;
+  struct lls_range keys = part_of(r->key_heads, rank, size);
   *out = (struct lls_shard){
       .rank = rank,
       .size = size,
@@ -92,6 +113,10 @@ int lls_shard_make(const struct lls_model_config *c, const struct lls_ranks *ran
       .expert_ffn = part_of(c->mixture.ffn, rank, size),
       .shared_ffn = part_of(c->mixture.shared, rank, size),
       .vocab = part_of(c->vocab, rank, size),
+      .channels = part_of(r->channels, rank, size),
+      .key_heads = keys,
+      .value_heads =
+          r->key_heads > 0 ? lls_range_times(keys, r->value_heads / r->key_heads) : keys,
   };
   return 0;
 }
@@ -110,6 +135,9 @@ void lls_shard_config(const struct lls_shard *s, struct lls_model_config *c)
   c->ffn = (uint32_t)s->ffn.n;
   c->mixture.ffn = (uint32_t)s->expert_ffn.n;
   c->mixture.shared = (uint32_t)s->shared_ffn.n;
+  c->recurrent.channels = (uint32_t)s->channels.n;
+  c->recurrent.key_heads = (uint32_t)s->key_heads.n;
+  c->recurrent.value_heads = (uint32_t)s->value_heads.n;
 }
 
 /* Returns the view `numbers` values later. Random values are splitmix64 of (seed,

@@ -42,6 +42,7 @@ static inline struct lls_range lls_range_times(struct lls_range r, size_t each)
 struct lls_shard {
   uint32_t rank, size;
   struct lls_range heads, kv_heads, ffn, expert_ffn, shared_ffn, vocab;
+  struct lls_range channels, key_heads, value_heads; /* of layers with a state */
 };
 
 /* Divides the model among ranks; NULL = one rank. Returns -EINVAL if the model cannot

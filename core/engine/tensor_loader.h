@@ -69,6 +69,11 @@ int lls_loader_vector(struct lls_loader *, int layer, const char *name, struct l
 int lls_loader_qkv(struct lls_loader *, int layer, struct lls_weight **out);
 /* latent_loader.c: the same for a layer with multi-head latent attention. */
 int lls_loader_latent(struct lls_loader *, int layer, struct lls_layer_weights *);
+/* The same where each head has a gate behind its query. */
+int lls_loader_gated_qkv(struct lls_loader *, int layer, struct lls_weight **qkv,
+                         struct lls_weight **gates);
+/* recurrent_loader.c: all of a layer that keeps a state, but norms and mlp. */
+int lls_loader_recurrent(struct lls_loader *, int layer, struct lls_layer_weights *);
 /* extras_loader.c: the slopes of this rank's heads; xIELU's parameters of a layer. */
 int lls_loader_slopes(struct lls_loader *);
 int lls_loader_xielu(struct lls_loader *, int layer, struct lls_xielu *out);

@@ -28,7 +28,7 @@
 static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
 {
   size_t attention =
-      lls_qkv_numbers(c, layer) + (size_t)c->hidden * lls_attended_columns(c, layer);
+      lls_mix_numbers(c, layer) + (size_t)c->hidden * lls_mix_width(c, layer);
   size_t mlp = (size_t)lls_layer_ffn(c, layer) * (c->gated ? 3 : 2);
   if (c->layer[layer].mixture)
     mlp = (c->mixture.beside ? mlp : 0) +
@@ -125,6 +125,8 @@ static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights 
                          &w->attention_output_norm);
   if (rc == 0 && l->config->norm_place == LLS_NORM_BOTH)
     rc = lls_loader_norm(l, layer, names->mlp_output_norm, &w->mlp_output_norm);
+  if (lls_mix_state(l->config, (uint32_t)layer) > 0)
+    return rc;
   if (rc == 0 && l->config->qk_norm != LLS_QK_NORM_NONE)
     rc = load_qk_norms(l, layer, w);
   if (rc == 0 && l->config->attention_sinks)
@@ -132,18 +134,29 @@ static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights 
   return rc;
 }
 
+/* Loads the part of a layer by which rows see the tokens before them. */
+static int load_mix(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  const struct lls_model_config *c = l->config;
+  if (lls_mix_state(c, (uint32_t)layer) > 0)
+    return lls_loader_recurrent(l, layer, w);
+  int rc = c->latent.rank > 0 ? lls_loader_latent(l, layer, w)
+           : c->output_gate   ? lls_loader_gated_qkv(l, layer, &w->qkv, &w->gates)
+                              : lls_loader_qkv(l, layer, &w->qkv);
+  return rc < 0 ? rc
+                : load_one(l, layer, l->names->output, lls_range_all(c->hidden),
+                           lls_range_times(l->shard->heads,
+                                           lls_attended_columns(c, (uint32_t)layer) /
+                                               c->heads),
+                           c->output_bias, &w->output);
+}
+
 static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
   int rc = load_norms(l, layer, w);
   if (rc == 0)
-    rc = c->latent.rank > 0 ? lls_loader_latent(l, layer, w)
-                            : lls_loader_qkv(l, layer, &w->qkv);
-  if (rc == 0)
-    rc = load_one(l, layer, l->names->output, lls_range_all(c->hidden),
-                  lls_range_times(l->shard->heads,
-                                  lls_attended_columns(c, (uint32_t)layer) / c->heads),
-                  c->output_bias, &w->output);
+    rc = load_mix(l, layer, w);
   if (rc == 0)
     rc = c->layer[layer].mixture ? lls_loader_mixture(l, layer, w) : 0;
   if (rc == 0 && (!c->layer[layer].mixture || c->mixture.beside))
@@ -332,6 +345,14 @@ static void unload_latent(struct lls_device *device, struct lls_latent_weights *
     device->ops->experts_destroy(device, w->values);
 }
 
+static void unload_recurrent(struct lls_device *device, struct lls_recurrent_weights *w)
+{
+  float *const vectors[] = {w->conv, w->conv_bias, w->rate, w->dt_bias, w->norm};
+  for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
+    if (vectors[i] != NULL)
+      device->ops->release(device, LLS_MEMORY_DEVICE, vectors[i]);
+}
+
 static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
 {
   unload_norm(device, &w->attention_norm);
@@ -352,6 +373,8 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_matrix(device, w->inputs_gate);
   unload_matrix(device, w->inputs_up);
   unload_matrix(device, w->qkv);
+  unload_matrix(device, w->gates);
+  unload_recurrent(device, &w->recurrent);
   unload_matrix(device, w->output);
   unload_matrix(device, w->up);
   unload_matrix(device, w->down);

@@ -21,6 +21,13 @@ struct lls_latent_weights {
   struct lls_experts *keys, *values; /* for each head (rank, nope), (value, rank) */
 };
 
+/* Vectors of a layer with a state; device memory, or NULL. */
+struct lls_recurrent_weights {
+  float *conv, *conv_bias; /* (width, channels), (channels) */
+  float *rate, *dt_bias;   /* (value heads) */
+  float *norm;             /* (value_dim) */
+};
+
 struct lls_layer_weights {
   struct lls_norm_weights attention_norm, mlp_norm;
   struct lls_norm_weights attention_output_norm, mlp_output_norm; /* LLS_NORM_BOTH */
@@ -33,6 +40,9 @@ struct lls_layer_weights {
                              or query_rank) */
   struct lls_latent_weights latent;
   struct lls_weight *output; /* (hidden, heads head_dim); latent: heads value */
+  struct lls_weight *gates;  /* (lls_mix_gates, hidden), or NULL */
+  /* Where the layer keeps a state, qkv is its first product (lls_mix_columns, hidden). */
+  struct lls_recurrent_weights recurrent;
   struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
   struct lls_weight *down; /* (hidden, ffn) */
   struct lls_xielu xielu;  /* only with xIELU */

@@ -11,6 +11,17 @@
 #include "core/model/json.h"
 
 /*
+ * Layers with a state. A short convolution: `in` has the rows of its two gates and of x.
+ * A delta net: q, k and v; z; b and a, in tensors of their own, or the rows of each key
+ * head together in `qkvz` and `ba`, whichever the file has. `rate` and `dt_bias` are full
+ * names.
+ */
+struct lls_recurrent_names {
+  const char *in, *qkv, *z, *b, *a, *qkvz, *ba;
+  const char *conv, *rate, *dt_bias, *norm, *output;
+};
+
+/*
  * Names of tensors without ".weight" or ".bias"; NULL: the architecture has no such
  * tensor. A full name is prefix + name; for tensors of a layer prefix + layers + "N." +
  * name. The head has no prefix, or head_prefix.
@@ -59,6 +70,7 @@ struct lls_tensor_names {
   const char *inputs_gate, *inputs_up, *inputs_output_norm;
   const char *layer_scalar; /* with layer_scalars */
   const char *sinks;
+  struct lls_recurrent_names recurrent;
   const char *xielu; /* before the names of the activation's four parameters */
   const char *types, *embedding_norm; /* encoders: types are added to the embedding,
                                        * the norm follows */
@@ -111,6 +123,10 @@ struct lls_architecture {
   ROW(lls_nemotron)                                                                      \
   ROW(lls_minicpm3)                                                                      \
   ROW(lls_minicpm)                                                                       \
+  ROW(lls_lfm2)                                                                          \
+  ROW(lls_qwen3_next)                                                                    \
+  ROW(lls_qwen3_5)                                                                       \
+  ROW(lls_qwen3_5_moe)                                                                   \
   ROW(lls_qwen2_moe)                                                                     \
   ROW(lls_glm4_moe)                                                                      \
   ROW(lls_minimax_m2)                                                                    \

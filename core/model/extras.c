@@ -30,6 +30,7 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
       {c->latent.rank > 0, LLS_EXTRA_LATENT},
       {c->v_norm || lls_heads_differ(c), LLS_EXTRA_HEAD_SIZES},
       {c->layer_inputs > 0 || c->layer_scalars, LLS_EXTRA_LAYER_INPUTS},
+      {c->recurrent.conv_width > 0 || c->output_gate, LLS_EXTRA_STATES},
   };
   uint32_t extras = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -57,6 +58,7 @@ const char *lls_extra_name(uint32_t extras)
                              "earlier layers"},
       {LLS_EXTRA_LAYER_INPUTS, "inputs of each layer from the tokens, or scales of "
                                "layers' outputs"},
+      {LLS_EXTRA_STATES, "layers that keep a state of the sequence"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if ((extras & names[i].bit) != 0)

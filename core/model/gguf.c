@@ -261,7 +261,7 @@ static int reorder(struct lls_gguf *g, const struct lls_gguf_tensor *t, size_t h
 static bool is_raised(const struct lls_gguf *g, const struct lls_gguf_tensor *t)
 {
   return g->architecture->raised_norms && t->n_dims == 1 && t->dtype == LLS_F32 &&
-         strstr(t->name, "norm.weight") != NULL;
+         strstr(t->name, "norm.weight") != NULL && strstr(t->name, "ssm_norm") == NULL;
 }
 
 static int lower(struct lls_gguf *g, const struct lls_gguf_tensor *t, const void **data,

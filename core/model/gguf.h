@@ -50,6 +50,9 @@ struct lls_gguf_architecture {
  * switches. */
 extern const struct lls_gguf_architecture lls_gguf_families[];
 extern const size_t lls_n_gguf_families;
+/* gguf_recurrent.c: those with layers that keep a state. */
+extern const struct lls_gguf_architecture lls_gguf_recurrent[];
+extern const size_t lls_n_gguf_recurrent;
 
 struct lls_gguf {
   struct lls_checkpoint base;

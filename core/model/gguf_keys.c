@@ -124,7 +124,9 @@ static int copy_key(const struct lls_gguf *g, json_t *config, const char *own,
   int rc = lls_gguf_value(g->files[0], key, &value, err);
   if (rc < 0)
     return rc;
-  if (value == NULL && is_needed(g, need))
+  /* where all layers are mixtures their own key says it */
+  bool width = strcmp(own, "feed_forward_length") == 0 && lls_gguf_experts(g) > 0;
+  if (value == NULL && is_needed(g, need) && !width)
     return missing(g, key, err);
   if (value != NULL)
     json_object_set_new(config, folder, none_for_0(own, value));

@@ -76,16 +76,21 @@ static const struct lls_gguf_architecture architectures[] = {
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 
-/* Returns the i-th description, of both lists. */
+/* Returns the i-th description of all lists, or NULL if there are fewer. */
 static const struct lls_gguf_architecture *architecture_at(size_t i)
 {
-  return i < N_ARCHITECTURES ? &architectures[i]
-                             : &lls_gguf_families[i - N_ARCHITECTURES];
+  if (i < N_ARCHITECTURES)
+    return &architectures[i];
+  i -= N_ARCHITECTURES;
+  if (i < lls_n_gguf_families)
+    return &lls_gguf_families[i];
+  i -= lls_n_gguf_families;
+  return i < lls_n_gguf_recurrent ? &lls_gguf_recurrent[i] : NULL;
 }
 
 const struct lls_gguf_architecture *lls_gguf_architecture_named(const char *name)
 {
-  for (size_t i = 0; i < N_ARCHITECTURES + lls_n_gguf_families; i++)
+  for (size_t i = 0; architecture_at(i) != NULL; i++)
     if (strcmp(architecture_at(i)->name, name) == 0)
       return architecture_at(i);
   return NULL;
@@ -109,7 +114,7 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *file,
     return lls_fail(err, -EINVAL, "%s: general.architecture should name the model's kind",
                     file->path);
   *out = lls_gguf_architecture_named(name);
-  for (size_t i = 0; *out == NULL && i < N_ARCHITECTURES + lls_n_gguf_families; i++) {
+  for (size_t i = 0; *out == NULL && architecture_at(i) != NULL; i++) {
     const struct lls_gguf_architecture *a = architecture_at(i);
     used += used < sizeof list ? (size_t)snprintf(list + used, sizeof list - used, "%s%s",
                                                   used == 0 ? "" : ", ", a->name)
@@ -164,6 +169,8 @@ static const struct lls_gguf_pair whole_parts[] = {
     {"layer_scalar", "layer_output_scale.weight"},
     {"router.scale", "ffn_gate_inp.scale"},
     {"router.per_expert_scale", "ffn_down_exps.scale"},
+    {"linear_attn.A_log", "ssm_a"},
+    {"linear_attn.dt_bias", "ssm_dt.bias"},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"}};
 

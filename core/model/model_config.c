@@ -274,11 +274,22 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
       {"embedding size", c->embed_dim, 1 << 20},
       {"context", c->max_context, 1 << 28},
       {"number of token types", c->token_types, 16},
+      {"width of a convolution", c->recurrent.conv_width, LLS_MAX_CONV_WIDTH},
+      {"channels of a convolution", c->recurrent.channels, 1 << 20},
+      {"key heads", c->recurrent.key_heads, 1 << 14},
+      {"value heads", c->recurrent.value_heads, 1 << 14},
+      {"size of a key", c->recurrent.key_dim, LLS_MAX_KEY_DIM},
+      {"size of a value", c->recurrent.value_dim, 1 << 12},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     if (sizes[i].value > sizes[i].limit)
       return lls_fail(err, -EINVAL, "%s: no model has %u as %s, the most allowed is %u",
                       json->file, sizes[i].value, sizes[i].what, sizes[i].limit);
+  if (c->recurrent.conv_width == 1 || c->recurrent.key_dim % 4 != 0)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: a convolution over %u token and keys of %u numbers: 2 tokens or "
+                    "more, and a multiple of 4 are supported",
+                    json->file, c->recurrent.conv_width, c->recurrent.key_dim);
   if (c->heads % c->kv_heads != 0)
     return lls_fail(err, -EINVAL,
                     "%s: %u attention heads cannot share %u key-value heads evenly",

@@ -14,7 +14,9 @@
  *   attention_cap, logit_cap   scores become cap tanh(score / cap), unless it is 0
  *   gated              mlp(h) = down(act(gate(h)) * up(h)) instead of down(act(up(h)))
  *   rope.dims = 0      positions are learned vectors added to the embedding
- *   layer[]            members that differ between layers: the window, the rotation
+ *   output_gate        attention's output is multiplied by a logistic function of x
+ *   layer[]            members that differ between layers: the window, the rotation, what
+ *                      stands in attention's place
  */
 #ifndef LLS_MODEL_MODEL_CONFIG_H
 #define LLS_MODEL_MODEL_CONFIG_H
@@ -63,8 +65,16 @@ struct lls_rope_config {
 /* How a layer rotates positions. */
 enum lls_layer_rope { LLS_LAYER_ROPE, LLS_LAYER_ROPE_LOCAL, LLS_LAYER_ROPE_OFF };
 
+/* The part of a layer by which a row sees the tokens before it. */
+enum lls_layer_mix {
+  LLS_MIX_ATTENTION,
+  LLS_MIX_SHORT_CONV, /* a convolution between two gates (LFM2) */
+  LLS_MIX_DELTA,      /* a gated delta net behind a convolution (arXiv 2412.06464) */
+};
+
 /* Members in which the layers of one model can differ. */
 struct lls_layer_config {
+  enum lls_layer_mix mix;
   uint32_t window; /* sliding window in tokens, 0 = none; a token of an encoder sees
                     * those less than `window` before and after it */
   enum lls_layer_rope rope;
@@ -105,6 +115,16 @@ struct lls_latent_config {
   uint32_t nope, rope; /* a head's query: numbers that are not rotated, then rotated */
   uint32_t value;      /* width of a head's output */
   float norm_epsilon;  /* of the norms of the two vectors */
+};
+
+/* Layers that fold all tokens into a state; a rank has a share of the channels and heads.
+ */
+struct lls_recurrent_config {
+  uint32_t conv_width; /* tokens that a convolution sees; 0 = no layer has a state */
+  bool conv_bias;      /* of a short convolution, and of the products around it */
+  uint32_t channels;   /* of a short convolution */
+  uint32_t key_heads, value_heads, key_dim, value_dim; /* of a delta net */
+  bool tiled;                                          /* see struct lls_delta_shape */
 };
 
 /* The places of a layer's norms. */
@@ -158,6 +178,7 @@ struct lls_model_config {
   float attention_cap, logit_cap;
   float logit_scale; /* factor of the logits, which the last norm's weights take; 0 = 1 */
   bool attention_sinks; /* each head has an attention sink */
+  bool output_gate;     /* rows of q are, for each head, a query and a gate */
 
   enum lls_activation activation;
   bool gated;
@@ -175,6 +196,7 @@ struct lls_model_config {
   struct lls_layer_config layer[LLS_MAX_LAYERS]; /* (layers) */
   struct lls_mixture_config mixture;
   struct lls_latent_config latent;
+  struct lls_recurrent_config recurrent;
   struct lls_rope_config rope;       /* dims = 0: learned positions */
   struct lls_rope_config local_rope; /* for LLS_LAYER_ROPE_LOCAL */
   uint32_t position_offset;          /* learned positions: row of position 0 */
@@ -280,6 +302,23 @@ static inline size_t lls_unpaired_row(size_t i, size_t rotated)
     return i;
   return i < half ? 2 * i : 2 * (i - half) + 1;
 }
+
+/* Columns that the convolution of a delta net goes over: q, k and v. */
+static inline uint32_t lls_delta_channels(const struct lls_recurrent_config *r)
+{
+  return 2 * r->key_heads * r->key_dim + r->value_heads * r->value_dim;
+}
+
+/* Returns the output width of the first product of a layer, and of a second one; a delta
+ * net's gates are a product of their own. */
+uint32_t lls_mix_columns(const struct lls_model_config *, uint32_t layer);
+uint32_t lls_mix_gates(const struct lls_model_config *, uint32_t layer);
+/* Returns the numbers of the matrices before its output projection. */
+size_t lls_mix_numbers(const struct lls_model_config *, uint32_t layer);
+/* Returns the input width of the layer's output projection. */
+uint32_t lls_mix_width(const struct lls_model_config *, uint32_t layer);
+/* Returns the numbers of its state; 0: it has none. */
+size_t lls_mix_state(const struct lls_model_config *, uint32_t layer);
 
 /* Returns the largest of a size over the layers. */
 static inline uint32_t

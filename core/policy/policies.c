@@ -60,10 +60,16 @@ static int check_forms(const struct lls_instance *in,
 }
 
 /* Refuses a cache manager that keeps fewer groups of layers than the engine has made for
- * the one that llmserve began with. */
+ * the one that llmserve began with, or no states. */
 static int check_groups(const struct lls_instance *in,
                         const struct lls_plugin_module *module, struct lls_error *err)
 {
+  const struct lls_group *last = in->caps.groups[in->caps.n_groups - 1];
+  if (last->kind == LLS_GROUP_STATE && !lls_cache_keeps(&module->cache, LLS_GROUP_STATE))
+    return lls_fail(err, -ENOTSUP,
+                    "%u layers of this model keep a state of each sequence, which cache "
+                    "manager %s cannot: set [plugins] cache = paged",
+                    last->layers, module->descriptor->id);
   if (in->caps.n_groups <= lls_cache_groups(&module->cache))
     return 0;
   return lls_fail(err, -ENOTSUP,

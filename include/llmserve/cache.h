@@ -10,7 +10,7 @@
  *     pool: one array of equal units, u            |u|u|u|u|u|u|u|u|u| ... |
  *
  * The engine makes the groups from the model's configuration: one at least, at most 8.
- * No engine of this version makes a group of kind STATE.
+ * A group of kind STATE is the last one.
  *
  * The pool of a device is an array of equal *units*. A *block* is what a group of layers
  * keeps of block_tokens consecutive tokens of one sequence, in one form: block_units

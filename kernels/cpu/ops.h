@@ -63,6 +63,15 @@ void lls_cpu_adapt(struct lls_device *, const struct lls_adapted_rows *,
                    uint32_t n_groups, const void *x, uint32_t inputs, float *scratch,
                    void *y, uint32_t outputs);
 
+/* states.c */
+void lls_cpu_conv(struct lls_device *, const struct lls_conv_shape *, void *x, void *y);
+void lls_cpu_delta(struct lls_device *, const struct lls_delta_shape *, const void *rows,
+                   const void *gates, void *out);
+void lls_cpu_norm_gated(struct lls_device *, const struct lls_gated_norm_shape *,
+                        const void *rows, uint32_t n_rows, void *y);
+void lls_cpu_gate_columns(struct lls_device *, const void *gates, void *x,
+                          uint32_t n_rows, uint32_t columns);
+
 /* restore.c */
 void lls_cpu_hidden_write(struct lls_device *, const struct lls_attention_shape *,
                           uint32_t layer, const void *h);

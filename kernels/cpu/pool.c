@@ -170,6 +170,11 @@ static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_poo
     lls_cpu_convert(k, shape, from, to);
     return 0;
   }
+  if (shape->state > 0) { /* with the rest of the last unit, where a wider block lay */
+    memcpy(to.numbers, from.numbers,
+           lls_form_units(shape, LLS_FORM_STATE) * p->unit_bytes);
+    return 0;
+  }
   const struct heads heads = heads_in(p, c->group, c->source_form);
   size_t first = c->slot * heads.slot_bytes;
   size_t target = (size_t)(c->slot + c->shift) * heads.slot_bytes;
@@ -230,7 +235,9 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
     const char *source = from_block.numbers;
     const struct heads heads = heads_in(pool, c->group, c->source_form);
     char *target = pool->device + c->target * pool->unit_bytes;
-    if (lls_pull_is_int8(c))
+    if (pool->groups[c->group].state > 0)
+      memcpy(target, source, pool->groups[c->group].state);
+    else if (lls_pull_is_int8(c))
       lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->groups[c->group], from_block,
                     c->source_slot, target, c->target_slot, c->n_slots);
     else if (c->n_slots == pool->shape.block_tokens)
@@ -270,6 +277,11 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
     }
     const struct heads heads = heads_in(pool, c->group, c->source_form);
     char *at = pool->device + c->source * pool->unit_bytes;
+    if (pool->groups[c->group].state > 0) {
+      memcpy(packed, at, pool->groups[c->group].state);
+      packed += pool->groups[c->group].state;
+      continue;
+    }
     packed = pack_heads(&heads, at + c->source_slot * heads.slot_bytes, packed,
                         c->n_slots, true);
   }
@@ -285,6 +297,11 @@ int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
     if (!lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
     char *at = pool->device + c->target * pool->unit_bytes;
+    if (pool->groups[c->group].state > 0) {
+      memcpy(at, packed, pool->groups[c->group].state);
+      packed += pool->groups[c->group].state;
+      continue;
+    }
     if (lls_pull_is_int8(c)) {
       lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->groups[c->group],
                     int8_block(pool, c->group, packed), c->source_slot, at,

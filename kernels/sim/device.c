@@ -257,6 +257,31 @@ static void adapt(struct lls_device *device, const struct lls_adapted_rows *grou
       (void)y, (void)outputs;
 }
 
+static void conv(struct lls_device *device, const struct lls_conv_shape *shape, void *x,
+                 void *y)
+{
+  (void)device, (void)shape, (void)x, (void)y;
+}
+
+static void delta(struct lls_device *device, const struct lls_delta_shape *shape,
+                  const void *rows, const void *gates, void *out)
+{
+  (void)device, (void)shape, (void)rows, (void)gates, (void)out;
+}
+
+static void norm_gated(struct lls_device *device,
+                       const struct lls_gated_norm_shape *shape, const void *rows,
+                       uint32_t n_rows, void *y)
+{
+  (void)device, (void)shape, (void)rows, (void)n_rows, (void)y;
+}
+
+static void gate_columns(struct lls_device *device, const void *gates, void *x,
+                         uint32_t n_rows, uint32_t columns)
+{
+  (void)device, (void)gates, (void)x, (void)n_rows, (void)columns;
+}
+
 static void cache_write(struct lls_device *device,
                         const struct lls_attention_shape *shape, uint32_t layer,
                         const void *qkv)
@@ -429,6 +454,10 @@ static const struct lls_device_ops ops = {
     .embed_layer = embed_layer,
     .gate_inputs = gate_inputs,
     .scale = scale,
+    .conv = conv,
+    .delta = delta,
+    .norm_gated = norm_gated,
+    .gate_columns = gate_columns,
     .norm_qk = norm_qk,
     .rope = rope,
     .cache_write = cache_write,

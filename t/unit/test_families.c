@@ -71,6 +71,7 @@ static void test_extras(void **state)
                {"glm-4.5", "does not have a router of experts other than a softmax"},
                {"qwen2-moe", "does not have a gate of the shared expert"},
                {"deepseek-v2", "does not have multi-head latent attention (MLA)"},
+               {"lfm2", "does not have layers that keep a state of the sequence"},
                {"ministral-3", "does not have queries that grow"},
                {"gemma-4-31b", "does not have layers with heads of different sizes"}};
   (void)state;
@@ -87,6 +88,29 @@ static void test_extras(void **state)
         lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err),
         -ENOTSUP);
     assert_non_null(strstr(err.text, cases[i].name));
+    m.device->ops->destroy(m.device);
+    reference_free(m.reference);
+  }
+}
+
+/* A cache manager that keeps no states, or too few groups beside them. */
+static void test_managers(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct drive_model m = {0};
+    struct lls_worker_rank_options made;
+    struct lls_error err = {0};
+    const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                          .cache_element = LLS_F32};
+    drive_prepare(&m, "lfm2", &options, &made);
+    made.engine.keeps_states = i == 0;
+    made.engine.groups = i == 0 ? 1 : 2;
+    assert_int_equal(lls_cpu_device_create(&made.device, &m.device, &err), 0);
+    assert_int_equal(
+        lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err),
+        -ENOTSUP);
+    assert_non_null(strstr(err.text, "keep a state of each sequence"));
     m.device->ops->destroy(m.device);
     reference_free(m.reference);
   }
@@ -151,8 +175,12 @@ int main(int argc, char **argv)
       "gemma-4-26b",
       "qwen3-vl-moe",
       "gpt-oss-16",
+      "lfm2",
+      "qwen3-next",
+      "qwen3.5",
+      "qwen3.5-moe",
   };
-  static struct CMUnitTest tests[3 * 64 + 2];
+  static struct CMUnitTest tests[3 * 64 + 3];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
   char **models = argc > 1 ? argv + 1 : names;
   n_names = argc > 1 ? (size_t)argc - 1 : n_names;
@@ -161,6 +189,7 @@ int main(int argc, char **argv)
     static char latent[] = "deepseek-v3";
     tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"int8", test_int8, NULL, NULL, latent};
+    tests[n++] = (struct CMUnitTest){"managers", test_managers, NULL, NULL, NULL};
   }
   for (size_t i = 0; i < n_names; i++)
     n = add_family(tests, n, models[i]);

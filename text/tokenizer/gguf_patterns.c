@@ -65,6 +65,13 @@ static const struct lls_gguf_pre llama3 = {{GPT4("\\p{N}{1,3}")}, true, true, fa
 static const struct lls_gguf_pre gpt4 = {{GPT4("\\p{N}{1,3}")}, false, false, false};
 static const struct lls_gguf_pre glm4 = {{GPT4("\\p{N}{1,3}")}, true, false, false};
 static const struct lls_gguf_pre qwen2 = {{GPT4("\\p{N}")}, false, false, false};
+/* Qwen3.5: marks belong to the letters that they stand on. */
+static const struct lls_gguf_pre qwen35 = {
+    {SHORT_ENDS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
+                "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    false,
+    false,
+    false};
 static const struct lls_gguf_pre gpt4o = {
     {GPT4O(SHORT_ENDS "?", "\\p{N}{1,3}")}, false, false, false};
 static const struct lls_gguf_pre tekken = {{GPT4O("", "\\p{N}")}, true, true, false};
@@ -130,6 +137,7 @@ static const struct {
     {"phi-2", &gpt2},
     {"pixtral", &llama3},
     {"qwen2", &qwen2},
+    {"qwen35", &qwen35},
     {"refact", &digits_gpt2},
     {"roberta-bpe", &roberta},
     {"smaug-bpe", &gpt4},

@@ -142,7 +142,9 @@ static int open_device(struct tool *t, struct lls_engine_options *engine,
     return rc;
   struct lls_device_options device = lls_device_options_of(&t->config, &t->model);
   *engine = lls_engine_options_of(&t->config, &t->model);
-  engine->groups = 1; /* a profile has the rate of a copy of all layers */
+  /* a profile has the rate of a copy of all layers; states are a group of their own */
+  engine->groups = t->model.recurrent.conv_width > 0 ? 2 : 1;
+  engine->keeps_states = true;
   lls_cost_shape_init(&t->shape, &t->model,
                       lls_weight_number_bytes(engine->weights, t->model.dtype),
                       (double)lls_dtype_bytes(engine->cache_element), 1);

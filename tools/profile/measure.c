@@ -47,13 +47,22 @@ void lls_bench_engine_free(struct lls_bench_engine *b)
 }
 
 /* Lists of n whole blocks for each group, from block `first` of the pool on: there a
- * block of each group follows the other. */
+ * block of each group follows the other. All sequences have one state, after `context`
+ * tokens, at the pool's end. */
 static void lay_lists(const struct lls_bench_engine *b, struct lls_group_list *lists,
-                      struct lls_block_entry *entries, uint32_t n, uint32_t first)
+                      struct lls_block_entry *entries, uint32_t n, uint32_t first,
+                      uint32_t context)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(b->engine);
   uint32_t all = lls_all_units(pool), before = 0;
   for (uint32_t group = 0; group < lls_pool_groups(pool); group++) {
+    if (lls_group_is_state(pool, group)) {
+      uint32_t units = lls_group_units(pool, group, LLS_FORM_STATE);
+      lists[group] = (struct lls_group_list){.entries = entries, .n_entries = 1};
+      *entries++ = (struct lls_block_entry){.block = pool->device_units - units,
+                                            .first_token = context};
+      continue;
+    }
     lists[group] = (struct lls_group_list){.entries = entries, .n_entries = n};
     for (uint32_t i = 0; i < n; i++)
       *entries++ = (struct lls_block_entry){.block = (first + i) * all + before,
@@ -72,7 +81,7 @@ static void lay_out(struct lls_bench_engine *b, const struct lls_shape *shape)
     const struct lls_shape_part *part = &shape->parts[i];
     uint32_t n = (part->context + part->tokens + block_tokens - 1) / block_tokens;
     struct lls_group_list *lists = &b->lists[(size_t)i * n_groups];
-    lay_lists(b, lists, b->entries + (size_t)block * n_groups, n, block);
+    lay_lists(b, lists, b->entries + (size_t)block * n_groups, n, block, part->context);
     b->tables[i] = (struct lls_block_table){.n_groups = n_groups, .lists = lists};
     b->sequences[i] = (struct lls_engine_sequence){
         .tokens = b->tokens + row,
