@@ -111,7 +111,7 @@ for my $path (sort keys %dialects) {
         $body{seed} = 11 if $fields->{seed};
         my $whole = $server->post($path, $wide->encode(\%body));
         $status{ $whole->{status} }++;
-        push @wrong, "status $whole->{status}: " . $wide->encode(\%body) if $whole->{status} !~ /\A(?:200|400|413|429)\z/;
+        push @wrong, "status $whole->{status}: " . $wide->encode(\%body) if $whole->{status} !~ /\A(?:200|400|404|413|429)\z/;
         my $json = eval { decode_json($whole->{content}) };
         push @wrong, 'no JSON: ' . $wide->encode(\%body) if !defined $json;
         next if $whole->{status} != 200 || !defined $json;
