@@ -266,8 +266,8 @@ static inline bool lls_form_is_state(const struct lls_pool_shape *s, uint32_t fo
 static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
                                         const struct lls_copy *c)
 {
-  uint32_t form =
-      c->source_form == LLS_FORM_INT8 ? LLS_FORM_INT8 : (uint32_t)c->target_form;
+  uint32_t form = c->source_form == LLS_FORM_INT8 ? (uint32_t)LLS_FORM_INT8
+                                                  : (uint32_t)c->target_form;
   const struct lls_pool_shape one = lls_group_shape(s, c->group);
   if (one.state > 0)
     return one.state;

@@ -130,14 +130,6 @@ void lls_gguf_close(struct lls_gguf *g)
 
 /* ---- tensors -------------------------------------------------------------------- */
 
-const struct lls_gguf_tensor *lls_gguf_tensor(const struct lls_gguf *g, const char *name)
-{
-  struct lls_gguf_tensor *found = NULL;
-  for (size_t i = 0; found == NULL && i < g->n_files; i++)
-    HASH_FIND_STR(g->files[i]->tensors, name, found);
-  return found;
-}
-
 static bool has(const struct lls_checkpoint *checkpoint, const char *name)
 {
   const struct lls_gguf *g = (const struct lls_gguf *)checkpoint;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the tensors that a GGUF header lists: names, shapes, types, and places. */
+/* Reads the tensors that a GGUF header lists: names, shapes, types, and places; finds one
+ * by its name. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/device/quantised.h"
+#include "core/model/gguf.h"
 #include "core/model/gguf_cursor.h"
 
 /* The types of the format by number; a type with only a name is not supported. */
@@ -166,4 +168,12 @@ int lls_gguf_read_tensors(struct lls_gguf_cursor *c, struct lls_gguf_file *file,
   for (uint64_t i = 0; rc == 0 && i < n; i++)
     rc = read_tensor(c, file);
   return rc < 0 ? rc : place_tensors(c, file, alignment);
+}
+
+const struct lls_gguf_tensor *lls_gguf_tensor(const struct lls_gguf *g, const char *name)
+{
+  struct lls_gguf_tensor *found = NULL;
+  for (size_t i = 0; found == NULL && i < g->n_files; i++)
+    HASH_FIND_STR(g->files[i]->tensors, name, found);
+  return found;
 }
