@@ -59,7 +59,7 @@ my @cannot_start = (
     ['a layer too many',        "[model]\npath = " . model({ num_hidden_layers => 50 }), qr/tensor model\.layers\.\d+\.\S+ is missing/],
     ['a GGUF file cut off',     "[model]\npath = $folder/x.gguf", qr/:\d+: \[model\] path: .*x\.gguf: the file ends inside of its version: it was cut off/],
     ['a foreign rope',          "[model]\npath = " . model({ rope_scaling => { rope_type => 'dynamic', factor => 2 } }),
-        qr/rope scaling "dynamic" is not supported; supported are "default", "linear", "llama3", "yarn" and "longrope"/],
+        qr/rope scaling "dynamic" is not supported; supported are "default", "linear", "llama3", "yarn", "longrope" and "proportional"/],
     ['ranks that do not divide', "[model]\npath = $whole\n[engine]\ntensor_parallel_size = 7", qr/:6: \[engine\] tensor_parallel_size: \d+ heads cannot be shared out to 7/],
     ['instances of ranks',      "[model]\npath = $whole\n[engine]\ntensor_parallel_size = 2\ninstances = 2", qr/\[engine\] instances: 2 instances of 2 ranks each/],
     ['a scheduler that needs roles', "[model]\npath = $whole\n[plugins]\nscheduler = distserve", qr/scheduler distserve needs prefill and decode instances: set \[engine\] roles = prefill, decode/],
@@ -143,10 +143,10 @@ is $server->stop, 0, 'the server ends well';
 # How many tokens the check says that a cache of 512 KiB holds, of the demo model's 1,024.
 sub held {
     my ($cache, $int8, $said) = @_;
-    my $ini = "[model]\npath = $whole\n[engine]\nmax_step_tokens = 64\n[cache]\nelement = bf16\ndevice_memory = 512KiB\nint8 = $int8\n[plugins]\ncache = $cache\n";
+    my $ini = "[model]\npath = $whole\n[engine]\nmax_step_tokens = 64\n[cache]\nelement = bf16\nblock_tokens = 8\ndevice_memory = 1152KiB\nint8 = $int8\n[plugins]\ncache = $cache\n";
     my ($status, undef, $err) = llmserve($ini, '--check-config');
     is $status, 0, "cache $cache with int8 = $int8 can start";
-    my $useless = qr/:10: \[cache\] int8: cache $cache makes no block int8: set \[plugins\] cache = tiered/;
+    my $useless = qr/:11: \[cache\] int8: cache $cache makes no block int8: set \[plugins\] cache = tiered/;
     $said ? like($err, $useless, '  but it is no use') : unlike($err, qr/\bint8:/, '  and there is nothing to say of it');
     my ($tokens) = $err =~ /the cache holds (\d+) tokens/;
     return ($tokens, $ini);
@@ -176,7 +176,7 @@ my $edit = sub {
     return $came;
 };
 for my $broken (
-    [qr/\[cache\] device_memory: 1 cache of \d+ MiB is more than/, sub { $_[0] =~ s/512KiB/100TiB/r }],
+    [qr/\[cache\] device_memory: 1 cache of \d+ MiB is more than/, sub { $_[0] =~ s/1152KiB/100TiB/r }],
     [qr/\[server\] state: '\S+' cannot be made/, sub { $_[0] =~ s{\[server\]}{[server]\nstate = $folder/none/state}r }],
     [qr/\[engine\] profile: no profile 'a100-9g'/, sub { $_[0] =~ s/\[engine\]/[engine]\nprofile = a100-9g/r }],
     [qr/\[server\] autopilot_policies: .*nearest is 'mlfq'/, sub { $_[0] =~ s/\[server\]/[server]\nautopilot_policies = mlqf/r }],

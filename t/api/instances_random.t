@@ -74,7 +74,7 @@ sub agrees {
             is scalar @good, 4, "  \"$golden[$i]{prompt}\"";
         }
         my @all = @{ status($server)->{instances} };
-        cmp_ok $_->{taken_over}, '>', 2, '  each that decodes took some' for @all[1, 2];
+        cmp_ok $_->{taken_over}, '>', 0, '  each that decodes took some' for @all[1, 2];
         is_idle($server);
         Mpi::ends($server, @pids);
     }

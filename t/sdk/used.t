@@ -40,10 +40,10 @@ one_sided('the same tables describe sections and profiles of the core, which set
     'lls_param_flags.LLS_PARAM_REQUIRED');
 
 one_sided('laid out for what later versions do, in structs that never grow',
-    map({ "lls_form.$_" } qw(LLS_FORM_FP8 LLS_FORM_STATE)), 'lls_tier.LLS_TIER_DISK',
+    'lls_form.LLS_FORM_FP8', 'lls_tier.LLS_TIER_DISK',
     'lls_plan_item.until_ns', 'lls_plan_item.drafts',
     'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER',
-    'lls_group_kind.LLS_GROUP_CHUNK', 'lls_group_kind.LLS_GROUP_STATE',
+    'lls_group_kind.LLS_GROUP_CHUNK',
     'lls_group.tail_tokens', 'lls_cache_geometry.disk_units',
     map({ "lls_plan_kind.$_" } qw(LLS_PLAN_ENCODE LLS_PLAN_RETAIN LLS_PLAN_FETCH)),
     map({ "lls_session_end.$_" }
@@ -54,7 +54,7 @@ one_sided('laid out for what later versions do, in structs that never grow',
     map({ "lls_engine_caps.$_" } qw(max_drafts max_encode_units)),
     map({ "lls_iteration_shape.$_" } qw(draft_tokens encode_units n_states)),
     map({ "lls_step_view.$_" } qw(n_sessions max_encode_units sessions)),
-    'lls_release.session', 'lls_prefix.on_disk', 'lls_prefix.branch',
+    'lls_release.session', 'lls_prefix.on_disk',
     'lls_scheduler_vtable.on_session_end');
 one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
     'lls_cache_service.prefix_info');
