@@ -60,7 +60,7 @@ struct lls_api {
   bool looking;                       /* the last snapshot has not arrived yet */
   struct lls_viewers viewers;         /* clients of /admin/events */
   struct lls_background *backgrounds; /* utlist: responses without their clients */
-  size_t background_bytes;            /* of their events */
+  size_t background_bytes;            /* bytes of events kept for `backgrounds` */
   struct lls_lives lives;
   char *piece; /* room for the text of one token */
   struct lls_api_keyring keys;

@@ -12,7 +12,7 @@
 #define MOST        32    /* breakers of a request */
 #define MOST_BYTES  40    /* in a breaker's text */
 #define MOST_TAIL   20    /* tokens of a breaker's rest */
-#define MOST_TOKENS 65536 /* of a request's breakers, as sequences of tokens */
+#define MOST_TOKENS 65536 /* in all token sequences of a request's breakers */
 
 /* ---- the order --------------------------------------------------------------------- */
 

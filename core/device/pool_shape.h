@@ -87,7 +87,7 @@ struct lls_pool_shape {
   uint32_t group_kv_heads[LLS_MAX_GROUPS], group_head_dim[LLS_MAX_GROUPS];
   /* bytes of a block of a group that keeps states; 0: it keeps K and V */
   uint64_t group_state[LLS_MAX_GROUPS];
-  uint64_t state; /* of the group whose blocks are meant */
+  uint64_t state; /* lls_group_shape: bytes of a block of that group's states */
 };
 
 static inline uint32_t lls_pool_groups(const struct lls_pool_shape *s)

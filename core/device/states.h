@@ -53,9 +53,9 @@ struct lls_delta_shape {
   uint32_t key_heads, value_heads, key_dim, value_dim;
   /* value head h has key head h % key_heads; otherwise h / (value_heads / key_heads) */
   bool tiled;
-  float epsilon;               /* of the lengths */
+  float epsilon;               /* added to squared lengths of q and k */
   const float *rate, *dt_bias; /* (value_heads) device memory */
-  uint32_t columns;            /* of rows that begin with q, k and v */
+  uint32_t columns;            /* numbers of a row, which begins with q, k and v */
 };
 
 /* y = rms_norm(y) weight silu(gate), for each of `groups` times `columns` numbers. */
@@ -63,7 +63,7 @@ struct lls_gated_norm_shape {
   uint32_t groups, columns;
   float epsilon;
   const float *weight;         /* (columns) device memory */
-  uint32_t gate_columns, gate; /* of rows, and the first one of the gate */
+  uint32_t gate_columns, gate; /* numbers of a row, the gate's first one */
 };
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/model/dense.h"
 #include "core/model/gguf.h"
 #include "core/model/pooling.h"
 
@@ -67,6 +68,21 @@ static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
   return hash;
 }
 
+/* Adds the matrices of Dense modules; those that cannot be read fail elsewhere. */
+static uint64_t hash_dense(uint64_t hash, const char *folder)
+{
+  char name[sizeof((struct lls_dense_matrix *)0)->folder + 20];
+  struct lls_dense dense;
+  struct lls_error ignored;
+  if (lls_dense_read(folder, &dense, &ignored) < 0)
+    return hash;
+  for (uint32_t i = 0; i < dense.n; i++) {
+    snprintf(name, sizeof name, "%s/model.safetensors", dense.matrix[i].folder);
+    hash = hash_file(hash, folder, name);
+  }
+  return hash;
+}
+
 static uint64_t fingerprint(const char *folder)
 {
   static const char *const names[] = {
@@ -77,7 +93,7 @@ static uint64_t fingerprint(const char *folder)
     return hash_file(hash, folder, NULL);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     hash = hash_file(hash, folder, names[i]);
-  return hash;
+  return hash_dense(hash, folder);
 }
 
 int lls_encoder_folder_read(const char *folder, struct lls_encoder_folder *out,

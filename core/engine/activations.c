@@ -39,7 +39,7 @@ static uint32_t wide_columns(const struct lls_model_config *c)
   return lls_most_u32(plain, c->latent.rank > 0 ? latent : 0);
 }
 
-/* Its `narrow` holds queries before they are absorbed. */
+/* With latent attention `narrow` also holds the queries before they are absorbed. */
 static uint32_t narrow_columns(const struct lls_model_config *c)
 {
   uint32_t plain = lls_most_u32(widest_ffn(c), c->mixture.shared);

@@ -99,11 +99,9 @@ static uint32_t bucket_of(int64_t distance, uint32_t buckets)
 static void spread(const struct lls_tensor_view *table, uint32_t head, uint32_t reach,
                    float *row, float *out)
 {
-  for (uint32_t bucket = 0; bucket < table->rows; bucket++) {
-    lls_tensor_read_row(table, bucket, row);
-    for (uint32_t i = 0; i <= 2 * reach; i++)
-      if (bucket_of((int64_t)i - reach, (uint32_t)table->rows) == bucket)
-        out[i] = row[head];
+  for (uint32_t i = 0; i <= 2 * reach; i++) {
+    lls_tensor_read_row(table, bucket_of((int64_t)i - reach, (uint32_t)table->rows), row);
+    out[i] = row[head];
   }
 }
 

@@ -9,7 +9,7 @@
  * which a range is taken. */
 struct lls_stack_rows {
   const char *name; /* without a suffix */
-  size_t rows;      /* of an expert in the folder */
+  size_t rows;      /* an expert's rows in the folder */
   struct lls_range taken;
   size_t first, step;
 };

@@ -89,7 +89,7 @@ static void int8_blocks(struct lls_device *device)
   }
 }
 
-/* The same for latents. */
+/* Runs mixed_batch with INT8 blocks of latents. */
 static void int8_latents(struct lls_device *device)
 {
   static const uint32_t dims[] = {576, 40, 12};

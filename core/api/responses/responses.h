@@ -28,7 +28,7 @@ struct lls_response_tokens {
   json_t *list;                   /* all but the reasoning's; NULL: none taken yet */
   size_t n_taken;                 /* with those of the reasoning */
   size_t first, next;             /* in the list: of the message, and not given yet */
-  size_t text_bytes, given_bytes; /* of the message, and of its tokens */
+  size_t text_bytes, given_bytes; /* bytes of the message, bytes of its given tokens */
 };
 
 /* Takes the choice's unreported tokens, if the client wants log probabilities. */
