@@ -130,6 +130,10 @@ FAMILIES = [
            rope_parameters=ROPE),
     family("minicpm3", 48, "MiniCPM3Config", "minicpm3", **MLA | {"v_head_dim": 64}, q_lora_rank=24, scale_emb=12,
            scale_depth=1.4, dim_model_base=256, hidden_size=256, num_hidden_layers=1, rope_parameters=ROPE),
+    family("mistral-4", 20, "Mistral3Config", "mistral4", {"vision_config": PIXTRAL, "spatial_merge_size": 1},
+           model_type="mistral4", **MLA, q_lora_rank=24, n_routed_experts=6, num_experts_per_tok=2,
+           moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1,
+           rope_parameters=MLA_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}),
 ]
 
 # Configurations that name sizes otherwise.

@@ -158,8 +158,11 @@ def own_keys(w, c, arch):
     if arch == "mistral3":
         w.add_rope_scaling_yarn_log_mul(c.rope_parameters["mscale_all_dim"])
         w.add_attn_temperature_scale(c.rope_parameters["llama_4_scaling_beta"])
-    if arch == "deepseek2" and c.rope_parameters.get("mscale_all_dim"):
+    if arch in ("deepseek2", "mistral4") and c.rope_parameters.get("mscale_all_dim"):
         w.add_rope_scaling_yarn_log_mul(0.1 * c.rope_parameters["mscale_all_dim"])
+    if arch == "mistral4":
+        w.add_attn_temperature_scale(c.rope_parameters["llama_4_scaling_beta"])
+        w.add_attn_temperature_length(c.rope_parameters["original_max_position_embeddings"])
     if arch in ("stablelm", "gptneox"):
         w.add_parallel_residual(c.use_parallel_residual)
     if arch in DELTA:
@@ -267,8 +270,8 @@ def mixture_keys(w, c, arch):
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
         w.add_expert_shared_feed_forward_length(c.shared_expert_intermediate_size)
-    if arch in ("glm4moe", "deepseek2"):
-        logistic = not type(c).__name__.startswith("DeepseekV2")
+    if arch in ("glm4moe", "deepseek2", "mistral4"):
+        logistic = not type(c).__name__.startswith(("DeepseekV2", "Mistral4"))
         w.add_expert_count(c.n_routed_experts)
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
@@ -330,7 +333,7 @@ def write(f, c, folder):
         if c.tie_word_embeddings and name.startswith("lm_head"):
             continue
         name = name.replace("e_score_correction_bias", "e_score_correction.bias")
-        if name.endswith("layer_scalar") or (arch == "gemma4" and ".experts." in name):
+        if name.endswith("layer_scalar") or (arch in ("gemma4", "mistral4") and name.endswith(("gate_up_proj", "experts.down_proj"))):
             name += ".weight"
         scales = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale"}
         scale = next((n for end, n in scales.items() if name.endswith(end)), None)

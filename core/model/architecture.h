@@ -133,6 +133,7 @@ struct lls_architecture {
   ROW(lls_hunyuan_moe)                                                                   \
   ROW(lls_hy3)                                                                           \
   ROW(lls_deepseek_v2)                                                                   \
+  ROW(lls_mistral4)                                                                      \
   ROW(lls_deepseek_v3)                                                                   \
   ROW(lls_ernie_moe)                                                                     \
   ROW(lls_glm4)                                                                          \
@@ -215,6 +216,9 @@ int lls_config_local_rope(const struct lls_json *, const char *theta_key,
 /* Reads everything in Llama's config.json except windows, which the caller sets. */
 int lls_config_llama(const struct lls_json *, struct lls_model_config *,
                      struct lls_error *err);
+/* Reads Mistral 4, which is "text_config" of a Mistral 3; deepseek.c. */
+int lls_config_mistral4(const struct lls_json *, struct lls_model_config *,
+                        struct lls_error *err);
 /* Reads multi-head latent attention, and Llama's other keys; deepseek.c. */
 int lls_config_latent(const struct lls_json *, struct lls_model_config *,
                       struct lls_error *err);
@@ -258,5 +262,8 @@ int lls_config_activation(const struct lls_json *, const char *key, const char *
  * rotated part of a head if the file does not set it. */
 int lls_config_rope(const struct lls_json *, const char *theta_key, double share,
                     struct lls_model_config *, struct lls_error *err);
+/* Reads the growth of queries with their position, as Mistral's files have it. */
+int lls_config_growth(const struct lls_json *, struct lls_model_config *,
+                      struct lls_error *err);
 
 #endif

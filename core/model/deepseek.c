@@ -69,14 +69,20 @@ static void pass_over(const struct lls_json *json)
   lls_json_get(json, "seq_aux");
 }
 
-static int configure_v3(const struct lls_json *json, struct lls_model_config *out,
-                        struct lls_error *err)
+/* Reads attention and the mixture. */
+static int read_graph(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
 {
   int rc = lls_config_latent(json, out, err);
   if (rc == 0)
     rc = lls_json_bool_or(json, "rope_interleave", true, &out->paired_rope, err);
-  if (rc == 0)
-    rc = lls_config_logistic_mixture(json, out, err);
+  return rc < 0 ? rc : lls_config_logistic_mixture(json, out, err);
+}
+
+static int configure_v3(const struct lls_json *json, struct lls_model_config *out,
+                        struct lls_error *err)
+{
+  int rc = read_graph(json, out, err);
   const char *scoring = json_string_value(lls_json_get(json, "scoring_func"));
   if (rc == 0)
     rc = expect(json, "scoring_func", scoring == NULL || strcmp(scoring, "sigmoid") == 0,
@@ -120,6 +126,15 @@ static int configure_v2(const struct lls_json *json, struct lls_model_config *ou
   return rc < 0 ? rc : expect(json, "norm_topk_prob", !json_is_true(normed), err);
 }
 
+/* Mistral 4: V2's router with weights that add up to 1, and queries that grow. */
+int lls_config_mistral4(const struct lls_json *json, struct lls_model_config *out,
+                        struct lls_error *err)
+{
+  int rc = read_graph(json, out, err);
+  out->mixture.logistic = out->mixture.corrected = false;
+  return rc < 0 ? rc : lls_config_growth(json, out, err);
+}
+
 /* ---- names ------------------------------------------------------------------------ */
 
 #define MIXTURE                                                                          \
@@ -132,6 +147,7 @@ static int configure_v2(const struct lls_json *json, struct lls_model_config *ou
 #define GRAPH LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_MLP, LLS_LATENT_NAMES
 
 static const char *const v2_names[] = {"DeepseekV2ForCausalLM", NULL};
+static const char *const mistral4_names[] = {"Mistral4ForCausalLM", NULL};
 static const char *const v3_names[] = {"DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM",
                                        NULL};
 
@@ -140,6 +156,14 @@ const struct lls_architecture lls_deepseek_v2 = {
     .names = v2_names,
     .configure = configure_v2,
     .tensors = {GRAPH, MIXTURE},
+};
+
+const struct lls_architecture lls_mistral4 = {
+    .title = "Mistral 4, Large 3 (text)",
+    .names = mistral4_names,
+    .configure = lls_config_mistral4,
+    .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LLS_LLAMA_NORMS, LLS_LLAMA_MLP,
+                LLS_LATENT_NAMES, MIXTURE, .expert_stacked_up = "gate_up_proj"},
 };
 
 const struct lls_architecture lls_deepseek_v3 = {

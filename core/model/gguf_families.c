@@ -4,6 +4,7 @@
  * gguf_names.c, gguf_keys.c and gguf_config.c need to know of each.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/model/gguf_gemma4.h"
 
@@ -184,20 +185,32 @@ static const struct lls_gguf_pair neox_keys[] = {
 static const struct lls_gguf_pair neox_switches[] = {{"attention_bias", "attn_qkv.bias"},
                                                      END};
 
+/* Moves the growth of queries into "rope_scaling". A file may repeat the original context
+ * as the tokens after which a query grows; another number of tokens stays among the keys
+ * and is refused as one of unknown meaning. */
+static void move_growth(json_t *config)
+{
+  json_t *rope = json_object_get(config, "rope_scaling");
+  json_t *beta = json_object_get(config, "llama_4_scaling_beta");
+  json_t *original = json_object_get(rope, "original_max_position_embeddings");
+  if (rope != NULL && beta != NULL)
+    json_object_set(rope, "llama_4_scaling_beta", beta);
+  json_object_del(config, "llama_4_scaling_beta");
+  if (json_equal(json_object_get(config, "growth_every"), original))
+    json_object_del(config, "growth_every");
+}
+
 /* Moves the growth of queries and the weights of YaRN's scale into "rope_scaling". */
 static void describe_mistral(const struct lls_gguf *g, json_t *config)
 {
   json_t *rope = json_object_get(config, "rope_scaling");
-  json_t *beta = json_object_get(config, "llama_4_scaling_beta");
   json_t *weight = json_object_get(config, "mscale_all_dim");
   (void)g;
-  if (rope != NULL && beta != NULL)
-    json_object_set(rope, "llama_4_scaling_beta", beta);
+  move_growth(config);
   if (rope != NULL && json_number_value(weight) != 0) {
     json_object_set_new(rope, "mscale", json_real(1));
     json_object_set(rope, "mscale_all_dim", weight);
   }
-  json_object_del(config, "llama_4_scaling_beta");
   json_object_del(config, "mscale_all_dim");
 }
 
@@ -302,30 +315,42 @@ static void describe_latent(const struct lls_gguf *g, json_t *config)
   drop(config, "partial_rotary_factor"); /* all of qk_rope_head_dim */
 }
 
+/* Chooses the class whose router is a softmax: weights of DeepSeek V2's experts do not
+ * add up to 1, those of Mistral Large 3 and Mistral 4 do. */
+static void describe_softmax(const struct lls_gguf *g, json_t *config)
+{
+  json_int_t groups = json_integer_value(json_object_get(config, "n_group"));
+  struct lls_error ignored;
+  json_t *normed = NULL;
+  char key[64];
+  drop(config, "gating_func"); /* absent, or 1: a softmax */
+  snprintf(key, sizeof key, "%s.expert_weights_norm", g->architecture->name);
+  lls_gguf_value(g->files[0], key, &normed, &ignored);
+  bool one = json_is_true(normed);
+  json_decref(normed);
+  json_object_set_new(
+      config, "architectures",
+      json_pack("[s]", one ? "Mistral4ForCausalLM" : "DeepseekV2ForCausalLM"));
+  json_object_set_new(config, "norm_topk_prob", json_boolean(one));
+  if (!one)
+    json_object_set_new(config, "topk_method",
+                        json_string(groups > 1 ? "group_limited_greedy" : "greedy"));
+}
+
 /* The converter writes a tenth of the weight of YaRN's scale. */
 static void describe_deepseek(const struct lls_gguf *g, json_t *config)
 {
   json_t *rope = json_object_get(config, "rope_scaling");
   double weight = 10 * json_number_value(json_object_get(config, "log_multiplier"));
-  json_int_t groups = json_integer_value(json_object_get(config, "n_group"));
-  struct lls_error ignored;
-  json_t *normed = NULL;
   describe_latent(g, config);
+  move_growth(config);
   if (rope != NULL && weight > 0) {
     json_object_set_new(rope, "mscale", json_real(weight));
     json_object_set_new(rope, "mscale_all_dim", json_real(weight));
   }
   drop(config, "log_multiplier");
-  if (json_integer_value(json_object_get(config, "gating_func")) != LOGISTIC) {
-    drop(config, "gating_func"); /* absent, or 1: a softmax */
-    lls_gguf_value(g->files[0], "deepseek2.expert_weights_norm", &normed, &ignored);
-    json_object_set_new(config, "architectures",
-                        json_pack("[s]", "DeepseekV2ForCausalLM"));
-    json_object_set_new(config, "norm_topk_prob", json_boolean(json_is_true(normed)));
-    json_object_set_new(config, "topk_method",
-                        json_string(groups > 1 ? "group_limited_greedy" : "greedy"));
-    json_decref(normed);
-  }
+  if (json_integer_value(json_object_get(config, "gating_func")) != LOGISTIC)
+    describe_softmax(g, config);
   describe_logistic(g, config);
 }
 
@@ -341,6 +366,8 @@ static const struct lls_gguf_pair deepseek_keys[] = {
     {"topk_group", "expert_group_used_count"},
     {"num_nextn_predict_layers", "nextn_predict_layers"},
     {"gating_func", "expert_gating_func"},
+    {"llama_4_scaling_beta", "attention.temperature_scale"},
+    {"growth_every", "attention.temperature_length"},
     END};
 
 /* llama.cpp has MiniCPM3's factors in its program, not in the file. */
@@ -393,6 +420,11 @@ const struct lls_gguf_architecture lls_gguf_families[] = {
      .describe = describe_logistic},
     {.name = "deepseek2",
      .mixture = "DeepseekV3ForCausalLM",
+     .tensors = deepseek_tensors,
+     .keys = deepseek_keys,
+     .describe = describe_deepseek},
+    {.name = "mistral4",
+     .mixture = "Mistral4ForCausalLM",
      .tensors = deepseek_tensors,
      .keys = deepseek_keys,
      .describe = describe_deepseek},

@@ -157,6 +157,7 @@ static const struct lls_gguf_pair expert_parts[] = {
     {"mlp.experts.gate_proj", "ffn_gate_exps"},
     {"mlp.experts.up_proj", "ffn_up_exps"},
     {"mlp.experts.down_proj", "ffn_down_exps"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_up_exps"},
     {"experts.gate_up_proj", "ffn_gate_up_exps"},
     {"experts.gate_proj", "ffn_gate_exps"},
     {"experts.up_proj", "ffn_up_exps"},

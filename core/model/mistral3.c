@@ -2,30 +2,11 @@
 /*
  * Mistral Small 3.1 and 3.2, Ministral 3 and Devstral 2: a Mistral in "text_config",
  * beside an encoder of images, whose tensors are passed over. Queries of Ministral 3
- * grow with their position.
+ * grow with their position. "text_config" may be a Mistral 4 (deepseek.c).
  */
 #include "core/model/architecture.h"
 
-#include <errno.h>
-
-/* Reads the growth of queries, which stands among the parameters of YaRN. */
-static int read_growth(const struct lls_json *json, struct lls_model_config *out,
-                       struct lls_error *err)
-{
-  const char *key =
-      lls_json_get(json, "rope_parameters") != NULL ? "rope_parameters" : "rope_scaling";
-  struct lls_json rope = lls_json_inside(json, lls_json_get(json, key));
-  double factor = 0;
-  int rc = lls_json_real_or(&rope, "llama_4_scaling_beta", 0, &factor, err);
-  out->growth = (struct lls_query_growth){.factor = (float)factor,
-                                          .every = out->rope.original_context};
-  if (rc == 0 && factor != 0 && out->growth.every == 0)
-    rc = lls_fail(err, -EINVAL,
-                  "%s: \"llama_4_scaling_beta\" needs "
-                  "\"original_max_position_embeddings\"",
-                  json->file);
-  return rc;
-}
+#include <string.h>
 
 static int configure_text(const struct lls_json *json, struct lls_model_config *out,
                           struct lls_error *err)
@@ -35,7 +16,7 @@ static int configure_text(const struct lls_json *json, struct lls_model_config *
   if (rc == 0)
     rc = lls_json_size_or(json, "sliding_window", 0, &window, err);
   lls_config_window(out, window);
-  return rc < 0 ? rc : read_growth(json, out, err);
+  return rc < 0 ? rc : lls_config_growth(json, out, err);
 }
 
 /* Mistral's folders omit these keys in "text_config"; the values are transformers'
@@ -50,7 +31,12 @@ static json_t *text_defaults(void)
 static int configure(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
 {
-  return lls_config_text_part(json, text_defaults(), out, configure_text, err);
+  const json_t *text = lls_json_get(json, "text_config");
+  const char *type = json_string_value(json_object_get(text, "model_type"));
+  if (type == NULL || strcmp(type, "mistral4") != 0)
+    return lls_config_text_part(json, text_defaults(), out, configure_text, err);
+  out->architecture = &lls_mistral4; /* whose tensors have other names */
+  return lls_config_text_part(json, json_object(), out, lls_config_mistral4, err);
 }
 
 static const char *const names[] = {"Mistral3ForConditionalGeneration",

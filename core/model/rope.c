@@ -259,3 +259,22 @@ int lls_config_local_rope(const struct lls_json *json, const char *theta_key,
   rope->dims = out->rope.dims;
   return rc;
 }
+
+/* Reads the growth of queries, which stands among the parameters of YaRN. */
+int lls_config_growth(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
+{
+  const char *key =
+      lls_json_get(json, "rope_parameters") != NULL ? "rope_parameters" : "rope_scaling";
+  struct lls_json rope = lls_json_inside(json, lls_json_get(json, key));
+  double factor = 0;
+  int rc = lls_json_real_or(&rope, "llama_4_scaling_beta", 0, &factor, err);
+  out->growth = (struct lls_query_growth){.factor = (float)factor,
+                                          .every = out->rope.original_context};
+  if (rc == 0 && factor != 0 && out->growth.every == 0)
+    rc = lls_fail(err, -EINVAL,
+                  "%s: \"llama_4_scaling_beta\" needs "
+                  "\"original_max_position_embeddings\"",
+                  json->file);
+  return rc;
+}

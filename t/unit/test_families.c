@@ -179,6 +179,7 @@ int main(int argc, char **argv)
       "qwen3-next",
       "qwen3.5",
       "qwen3.5-moe",
+      "mistral-4",
   };
   static struct CMUnitTest tests[3 * 64 + 3];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
