@@ -224,10 +224,11 @@ static bool holds_tokens(const struct lls_pol_rows *r, const struct lls_pol_sequ
                          uint32_t group)
 {
   uint32_t past = lls_pol_rows_list(r, s, group)->past;
+  if (s->partial)
+    return true;
   if (lls_pol_rows_is_state(r, group))
     return past > 0 || s->cached == 0;
-  return s->partial ||
-         ((uint64_t)s->cached + r->block_tokens - 1) / r->block_tokens <= past;
+  return ((uint64_t)s->cached + r->block_tokens - 1) / r->block_tokens <= past;
 }
 
 static void audit_entry(struct lls_pol_rows *r, struct lls_pol_report *a,

@@ -130,9 +130,8 @@ void lls_pol_side_shared(const struct lls_pol_side *m, const struct lls_pol_sequ
 
 /* ---- blocks ----------------------------------------------------------------------- */
 
-/* Slots in use of the sequence's i-th block; a state is copied as a whole, by 0 slots. */
-static uint32_t used_slots(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                           uint32_t group, uint32_t i)
+uint32_t lls_pol_side_slots(const struct lls_pol_side *m,
+                            const struct lls_pol_sequence *s, uint32_t group, uint32_t i)
 {
   if (side_is_state(m, group))
     return 0;
@@ -144,7 +143,7 @@ bool lls_pol_side_grow(struct lls_pol_side *m, struct lls_pol_sequence *s, uint3
 {
   struct lls_pol_list *list = side_list(m, s, group);
   uint32_t tier = side_tier(s);
-  for (uint32_t i = list->past; i < end && !side_is_state(m, group); i++) {
+  for (uint32_t i = list->past; i < end; i++) {
     uint32_t unit = lls_pol_side_take(m, s, tier, group, i);
     if (unit == LLS_POL_NIL)
       return false;
@@ -182,7 +181,7 @@ static bool change_tier(struct lls_pol_side *m, struct lls_pol_sequence *s,
       .group = (uint8_t)group,
       .source_form = (uint8_t)side_form(m, from_tier, group, from),
       .target_form = (uint8_t)side_form(m, to_tier, group, to),
-      .n_slots = (uint16_t)used_slots(m, s, group, i),
+      .n_slots = (uint16_t)lls_pol_side_slots(m, s, group, i),
       .source = from,
       .target = to,
   };

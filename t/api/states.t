@@ -37,6 +37,12 @@ sub ask {
     return ($json->{choices}[0]{token_ids}, $json->{usage}{prompt_tokens_details}{cached_tokens} // 0);
 }
 
+# How often something has happened in the cache of the first instance.
+sub events {
+    my ($server, $name) = @_;
+    return decode_json($server->get('/admin/status')->{content})->{instances}[0]{policies}{cache}{events}{$name} // 0;
+}
+
 sub together {
     my ($server, @prompts) = @_;
     return [map { $_->{choices}[0]{token_ids} } $server->at_once(map { { prompt => $_, max_tokens => 120, @asked } } @prompts)];
@@ -51,29 +57,46 @@ for my $model ('lfm2', 'qwen3.5-moe') {
     my @longer = (@{ $prompts[0] }, @{ $right[0] }[0 .. 9]);
     $plain->stop;
 
-    my $server = LlmServer->serve(settings($folder));
-    is_deeply((ask($server, $prompts[0], 120))[0], $right[0], '  the same answer with checkpoints');
-    my ($again, $found) = ask($server, $prompts[0], 120);
-    is $found, 64, '  the state at the prompt\'s last border is found';
-    is_deeply $again, $right[0], '    with the same answer behind it';
-    ($again, $found) = ask($server, \@longer, 40);
-    is $found, 64, '  also by a prompt that goes on';
-    is_deeply $again, [@{ $right[0] }[10 .. 49]], '    with the same answer behind it';
-    my @forks = map { [@{ $prompts[1] }[0 .. 29], @{ prompt($_, 30) }] } 19, 23, 29;
-    ask($server, $prompts[1], 8);
-    my @found = map { (ask($server, $_, 8))[1] } @forks;
-    is_deeply \@found, [0, 24, 24], '  where prompts part the second one leaves a state for the third';
-    is $server->stop, 0, '  the server ends well';
+    my $server;
+    for my $cache ('paged', 'tiered') {
+        my $name = "$model, $cache";
+        $server = LlmServer->serve(settings($folder, '', "cache = $cache\n"));
+        is_deeply((ask($server, $prompts[0], 120))[0], $right[0], "$name: the same answer with checkpoints");
+        my ($again, $found) = ask($server, $prompts[0], 120);
+        is $found, 64, '  the state at the prompt\'s last border is found';
+        is_deeply $again, $right[0], '    with the same answer behind it';
+        ($again, $found) = ask($server, \@longer, 40);
+        is $found, 64, '  also by a prompt that goes on';
+        is_deeply $again, [@{ $right[0] }[10 .. 49]], '    with the same answer behind it';
+        my @forks = map { [@{ $prompts[1] }[0 .. 29], @{ prompt($_, 30) }] } 19, 23, 29;
+        ask($server, $prompts[1], 8);
+        my @found = map { (ask($server, $_, 8))[1] } @forks;
+        is_deeply \@found, [0, 24, 24], '  where prompts part the second one leaves a state for the third';
+        is $server->stop, 0, '  the server ends well';
 
-    $server = LlmServer->serve(settings($folder, '', "cache = paged\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nquantum = 1ms\n", '64KiB'));
-    is_deeply together($server, @prompts), \@right, '  the same answers while sequences are swapped';
-    cmp_ok $server->metric('llmserve_copied_bytes_total'), '>', 0, '    which they were';
-    $server->stop;
+        $server = LlmServer->serve(settings($folder, '', "cache = $cache\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nquantum = 1ms\n", '64KiB'));
+        is_deeply together($server, @prompts), \@right, "$name: the same answers while sequences are swapped";
+        cmp_ok $server->metric('llmserve_copied_bytes_total'), '>', 0, '    which they were';
+        $server->stop;
 
-    $server = LlmServer->serve(settings($folder, "roles = prefill, decode\n", "cache = paged\nscheduler = distserve\n"));
-    is_deeply together($server, @prompts), \@right, '  and on an instance that others hand sequences to';
-    cmp_ok $server->metric('llmserve_handed_over_total'), '>=', 8, '    all of them';
-    $server->stop;
+        $server = LlmServer->serve(settings($folder, "roles = prefill, decode\n", "cache = $cache\nscheduler = distserve\n"));
+        is_deeply together($server, @prompts), \@right, "$name: and on an instance that others hand sequences to";
+        cmp_ok $server->metric('llmserve_handed_over_total'), '>=', 8, '    all of them';
+        $server->stop;
+    }
+
+    if ($model ne 'lfm2') { # which moves none in the smallest cache that a server takes
+        $server = LlmServer->serve(settings($folder, '', "cache = tiered\nscheduler = alise\npredictor = fixed\n[scheduler.alise]\nlevels = 6\nfirst = 1ms\nlearn = off\npreempt = swap\n", '64KiB'));
+        for my $round (1 .. 10) {
+            my @lengths = map { 120 - 15 * $_ } 0 .. 7; # shorter ones come later, and go first
+            my @answers = $server->at_once(map { { prompt => $prompts[$_], max_tokens => $lengths[$_], @asked } } 0 .. 7);
+            is_deeply [map { $_->{choices}[0]{token_ids} } @answers], [map { [@{ $right[$_] }[0 .. $lengths[$_] - 1]] } 0 .. 7],
+                "$model: the same answers while sequences move beside the steps";
+            last if events($server, 'offloads') > 0;
+        }
+        cmp_ok events($server, 'offloads'), '>', 0, '    which they did';
+        $server->stop;
+    }
 
     $server = LlmServer->serve(settings($folder));
     my $socket = $server->connect;
@@ -83,12 +106,40 @@ for my $model ('lfm2', 'qwen3.5-moe') {
     $server->configure(settings($folder, '', "cache = paged\nscheduler = sarathi\n"));
     is $server->post('/admin/reload', '')->{status}, 200, '  a reload in the middle of an answer';
     $server->configure(settings($folder, '', "cache = tiered\n"));
+    is $server->post('/admin/reload', '')->{status}, 200, '    and one to another manager';
+    $server->configure(settings($folder, '', "cache = hybrid\n"));
     my $refused = $server->post('/admin/reload', '');
     is $refused->{status}, 409, '    and one to a manager that keeps no states is refused';
-    like $refused->{json}{error}{message}, qr/keep a state of each sequence, which cache manager tiered cannot: set \[plugins\] cache = paged/, '    with a sentence';
+    like $refused->{json}{error}{message}, qr/keep a state of each sequence, which cache manager hybrid cannot: set \[plugins\] cache = paged/, '    with a sentence';
     $text .= LlmServer::read_all($socket);
     is_deeply [map { @{ $_ // [] } } map { decode_json($_)->{choices}[0]{token_ids} } $text =~ /^data: (\{.*\})\r?$/gm], $right[2], '    the answer is the same';
     $server->stop;
+}
+
+# int8 beside states: a step is a block long, so that the same tokens are read as int8 with and without sharing
+for my $int8 ('swapped', 'all') {
+    my $folder = folder_of('lfm2');
+    my @answers;
+    for my $sharing ('off', 'on') {
+        my $server = LlmServer->serve(settings($folder, '', "cache = tiered\n[cache.tiered]\nprefix_sharing = $sharing\n", "512KiB\nint8 = $int8") =~ s/max_step_tokens = 32/max_step_tokens = 8/r);
+        my @got = map { [ask($server, prompt($_, 70), 60)] } 7, 7, 11;
+        push @answers, [map { $_->[0] } @got];
+        is $got[1][1], $sharing eq 'on' ? 64 : 0, "int8 = $int8, sharing $sharing: what is found";
+        cmp_ok events($server, 'blocks_quantised'), '>', 0, '  full blocks of K and V become int8' if $int8 eq 'all';
+        is $server->stop, 0, '  the server ends well';
+    }
+    is_deeply $answers[1], $answers[0], "int8 = $int8: the same answers with checkpoints";
+}
+
+# the configuration that is shipped
+{
+    my $folder = folder_of('qwen3.5-moe');
+    my $ini    = LlmServer::read_file(LlmServer::source('etc/llmserve.ini')) =~ s{^\[server\]\n|^listen = .*\n}{}gmr =~ s{^path = .*}{path = $folder}mr;
+    my $server = LlmServer->serve("$ini\n[engine]\nthreads = 1\npin = false\n");
+    my @answers = map { [ask($server, prompt(7, 70), 20)] } 1, 2;
+    is $answers[1][1], 64, 'etc/llmserve.ini: a state is found again';
+    is_deeply $answers[1][0], $answers[0][0], '  with the same answer';
+    is $server->stop, 0, '  the server ends well';
 }
 
 done_testing;

@@ -192,7 +192,8 @@ like($all_kinds, qr/^# 36 of 36 sets of groups were tried, and 0 refused: [1-9]\
   '  it keeps all kinds of groups');
 like($report{cache_paged}, qr/^# 36 of 36 sets of groups were tried, and 0 refused: [1-9]\d+ prefixes taken, [1-9]\d+ swaps/m,
   '  cache_paged keeps all kinds');
-like($report{cache_tiered}, qr/^# 18 of 36 sets .* [1-9]\d+ moves beside the steps/m, '  cache_tiered moves all but states beside the steps');
+like($report{cache_tiered}, qr/^# 36 of 36 sets of groups were tried, and 0 refused: [1-9]\d+ prefixes taken, .* 8 sets with int8 blocks, [1-9]\d+ moves beside the steps/m,
+  '  cache_tiered moves all kinds beside the steps, with int8 beside them');
 like($report{cache_bidirectional}, qr/^# 30 of 36 sets of groups were tried, and 6 refused: .* [1-9]\d+ moves beside/m,
   '  cache_bidirectional moves all, but refuses states alone');
 like($report{$_}, qr/^# [1-9]\d* of 36 sets of groups were tried/m, "  $_ keeps some") for grep { /^cache_/ } sort keys %report;

@@ -132,6 +132,10 @@ bool lls_pol_side_grow(struct lls_pol_side *, struct lls_pol_sequence *, uint32_
 /* Gives back the blocks [begin, past) of a sequence's list. */
 void lls_pol_side_shrink(struct lls_pol_side *, struct lls_pol_sequence *, uint32_t group,
                          uint32_t begin);
+/* Slots in use of the i-th block, which a copy names; a state is copied as a whole, by 0
+ * slots. */
+uint32_t lls_pol_side_slots(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                            uint32_t group, uint32_t i);
 /* Can that many copies be listed? They are of the open transaction, or, outside of one,
  * come first in the next. */
 bool lls_pol_side_can_copy(const struct lls_pol_side *, uint64_t copies);

@@ -270,8 +270,9 @@ static const struct lls_param parameters[] = {
 
 static const struct lls_cache_caps caps = {
     .size = sizeof caps,
-    .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW | 1u << LLS_GROUP_CHUNK,
-    .forms = 1u << LLS_FORM_KV | 1u << LLS_FORM_INT8,
+    .kinds = 1u << LLS_GROUP_FULL | 1u << LLS_GROUP_WINDOW | 1u << LLS_GROUP_CHUNK |
+             1u << LLS_GROUP_STATE,
+    .forms = 1u << LLS_FORM_KV | 1u << LLS_FORM_INT8 | 1u << LLS_FORM_STATE,
     .groups = LLS_POL_MAX_GROUPS,
 };
 

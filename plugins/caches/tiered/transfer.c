@@ -53,6 +53,16 @@ static void pin_transfer(struct tiered *m, const struct lls_pol_sequence *s,
 
 /* ---- start and end ------------------------------------------------------------- */
 
+/* The end of a group's list that has the cached tokens and no more room: a state is one
+ * block, however many tokens it has seen. */
+static uint32_t past_of(const struct tiered *m, const struct lls_pol_sequence *s,
+                        uint32_t group)
+{
+  if (lls_pol_rows_is_state(&m->side.rows, group))
+    return 1;
+  return (s->cached + m->side.block_tokens - 1) / m->side.block_tokens;
+}
+
 /* Takes the blocks that the sequence goes to. */
 static int take_target(struct tiered *m, struct lls_pol_sequence *s, uint32_t tier)
 {
@@ -72,7 +82,7 @@ static int take_target(struct tiered *m, struct lls_pol_sequence *s, uint32_t ti
   for (uint32_t group = 0; group < side->n_groups; group++) {
     set(m, &list_of(m, to, group)->gone, list_of(m, s, group)->gone);
     set(m, &list_of(m, to, group)->past, list_of(m, s, group)->gone);
-    if (!lls_pol_side_grow(side, to, group, past))
+    if (!lls_pol_side_grow(side, to, group, past_of(m, s, group)))
       return -ENOSPC;
   }
   return 0;
@@ -189,8 +199,7 @@ static uint32_t list_block(struct tiered *m, const struct lls_pol_sequence *s,
       .group = (uint8_t)group,
       .source_form = source->form,
       .target_form = target->form,
-      .n_slots =
-          (uint16_t)lls_pol_min(side->block_tokens, s->cached - i * side->block_tokens),
+      .n_slots = (uint16_t)lls_pol_side_slots(side, s, group, i),
       .source = source->block,
       .target = target->block,
       .transfer = m->transfers[slot_of(m, s)].number,
