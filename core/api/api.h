@@ -43,11 +43,12 @@ struct lls_loop;
 struct lls_lora_set; /* core/lora/lora_set.h */
 struct lls_tokenizer;
 
-/* An encoder: a model that returns vectors or scores instead of text. */
+/* A model that returns vectors or scores instead of text. */
 struct lls_api_encoder {
   bool is_one;
   bool headless;     /* a generator without a head, which makes vectors only */
-  bool scores_pairs; /* a cross-encoder: a prompt is two texts, its result a score */
+  bool scores_pairs; /* a prompt is two texts, its result a score */
+  const char *form;  /* a generator's that scores pairs, see lls_reranker_form; or NULL */
   bool plain_score;  /* the score is not passed through the logistic function */
   bool tells_texts;  /* token types mark the second text of a pair */
 };

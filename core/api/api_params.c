@@ -165,6 +165,7 @@ static const struct {
     {"chat_template_kwargs", MESSAGES},
     {"input", LLS_EMBEDDINGS},
     {"query", LLS_RERANK},
+    {"instruction", LLS_RERANK | LLS_SCORE},
     {"text_1", LLS_SCORE},
     {"text_2", LLS_SCORE},
     {"content", LLS_TOKENIZE},

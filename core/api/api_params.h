@@ -147,6 +147,7 @@ struct lls_params_context {
   uint32_t vector_columns;
   bool few_samplers;                       /* as in lls_api_config */
   bool is_encoder, headless, scores_pairs; /* the same as in lls_api_encoder */
+  bool takes_instruction;                  /* its form is set */
   const char *template_source;             /* the chat template's, or NULL */
   /* called for each ignored parameter; may be NULL */
   void (*on_unknown)(void *context, const char *name);

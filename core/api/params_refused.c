@@ -31,7 +31,7 @@ static const struct refused refused[] = {
     {"format", GENERATES, NAN, "use 'response_format'"},
     {"functions", LLS_CHAT, NAN, "use 'tools'"},
     {"image_data", SERVED, NAN, "this model reads text only"},
-    {"instruction", VECTORS, NAN, "put it into the texts"},
+    {"instruction", LLS_EMBEDDINGS, NAN, "put it into the texts"},
     {"length_penalty", GENERATES, 1, NULL},
     {"logits_processors", GENERATES, NAN, NULL},
     {"logprob_token_ids", GENERATES, NAN, "use 'logprobs'"},

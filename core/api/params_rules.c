@@ -98,11 +98,13 @@ static int check_chat(const json_t *body, const struct lls_params_context *conte
 static int needs_text(const struct lls_params_context *context,
                       struct lls_api_error *error)
 {
-  if (!context->is_encoder && !context->headless)
+  if (!context->is_encoder && !context->headless && !context->scores_pairs)
     return 0;
   return lls_api_fail(error, 400, "unsupported_model", NULL,
                       "this server's model makes no text, it %s: use %s",
-                      context->is_encoder ? "is an encoder" : "was saved without a head",
+                      context->is_encoder     ? "is an encoder"
+                      : context->scores_pairs ? "scores pairs of texts"
+                                              : "was saved without a head",
                       context->scores_pairs ? "/v1/rerank or /v1/score"
                                             : "/v1/embeddings");
 }
@@ -148,22 +150,41 @@ static int check_embeddings(const json_t *body, const struct lls_params_context 
                             "(Matryoshka)");
 }
 
+/* Returns false with *error set for an instruction that the model's prompt has no place
+ * for. */
+static bool check_instruction(const json_t *body,
+                              const struct lls_params_context *context,
+                              struct lls_api_error *error)
+{
+  const json_t *value = json_object_get(body, "instruction");
+  if (value == NULL || json_is_null(value) ||
+      (json_is_string(value) && context->takes_instruction))
+    return true;
+  lls_api_fail(error, 400, NULL, "instruction",
+               context->takes_instruction
+                   ? "'instruction' must be a string"
+                   : "'instruction' is for rerankers that read one, such as "
+                     "Qwen3-Reranker; this server's model reads two texts");
+  return false;
+}
+
 /* Sets top_n to all texts if it is 0, as in vLLM. */
 static int check_comparison(const json_t *body, const struct lls_params_context *context,
                             struct lls_api_params *out, struct lls_api_error *error)
 {
-  (void)body;
   if (out->top_n == 0)
     out->top_n = LLS_ENDLESS;
   if (check_pooling(context, error) != 0)
     return -1;
-  if (context->is_encoder || context->pooling->is_written)
+  if (!check_instruction(body, context, error))
+    return -1;
+  if (context->is_encoder || context->scores_pairs || context->pooling->is_written)
     return 0;
   return lls_api_fail(error, 400, "unsupported_model", NULL,
                       "this server's model makes text, and its files do not say that it "
-                      "makes vectors, too (1_Pooling): cosines of it are no scores, nor "
-                      "are the yes and no of rerankers such as Qwen3-Reranker "
-                      "supported; [model] pooling = last, or mean, allows cosines");
+                      "makes vectors, too (1_Pooling): cosines of it are no scores; "
+                      "[model] pooling = last, or mean, allows cosines, and task = "
+                      "rerank takes the yes and no of a model such as Qwen3-Reranker");
 }
 
 /* ---- the endpoints ----------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 
 #include "core/api/api_params.h"
 #include "core/api/plain_text.h"
+#include "core/model/reranker.h"
 
 /* State shared by all prompts of a request. */
 struct reading {
@@ -75,7 +76,7 @@ static size_t most_tokens(const struct reading *r)
 }
 
 /* Cuts the end of a prompt, as encoders' tokenisers do, and keeps the tokens that
- * encoding appends. */
+ * encoding or a reranker's form appends. */
 static void cut_end(struct lls_api_prompt *prompt, size_t most)
 {
   memmove(prompt->tokens + most - prompt->n_after,
@@ -91,7 +92,7 @@ static void cut(const struct reading *r, struct lls_api_prompt *prompt)
   size_t most = most_tokens(r);
   if (most <= prompt->n_added + prompt->n_after || most >= prompt->n_tokens)
     return;
-  if (r->config->encoder.is_one) {
+  if (r->config->encoder.is_one || r->config->encoder.form != NULL) {
     cut_end(prompt, most);
     return;
   }
@@ -392,6 +393,85 @@ static int read_pair(const struct reading *r, const struct lls_api_pair *pair,
   return rc;
 }
 
+/* Appends a text with barriers in the names of special tokens. */
+static void append_plain(const struct reading *r, const char *text, size_t bytes,
+                         struct lls_text *out)
+{
+  json_t *value = json_stringn(text, bytes), *plain = NULL;
+  if (value != NULL)
+    plain = lls_plain_guard(r->config, value);
+  if (plain != NULL)
+    lls_text_append(out, json_string_value(plain), json_string_length(plain));
+  else
+    out->failed = true;
+  json_decref(value);
+  json_decref(plain);
+}
+
+/* Appends the form with the texts in it. */
+static void fill_form(const struct reading *r, const struct lls_api_pair *pair,
+                      struct lls_text *out)
+{
+  const bool own = json_is_string(pair->instruction);
+  const struct {
+    const char *name, *text;
+    size_t bytes;
+  } parts[] = {
+      {"{instruction}",
+       own ? json_string_value(pair->instruction) : LLS_RERANK_INSTRUCTION,
+       own ? json_string_length(pair->instruction) : strlen(LLS_RERANK_INSTRUCTION)},
+      {"{query}", pair->first, pair->first_bytes},
+      {"{document}", pair->second, pair->second_bytes}};
+  const size_t n = sizeof parts / sizeof parts[0];
+  for (const char *at = r->config->encoder.form; *at != '\0';) {
+    size_t plain = strcspn(at, "{"), i = 0;
+    lls_text_append(out, at, plain);
+    at += plain;
+    while (i < n && strncmp(at, parts[i].name, strlen(parts[i].name)) != 0)
+      i++;
+    if (i < n)
+      append_plain(r, parts[i].text, parts[i].bytes, out);
+    else if (*at != '\0')
+      lls_text_append(out, at, 1);
+    at += i < n ? strlen(parts[i].name) : *at != '\0';
+  }
+}
+
+/* True if the client has put its texts into the form already, as vLLM's examples do. */
+static bool is_formed(const struct reading *r, const struct lls_api_pair *pair)
+{
+  size_t same = strcspn(r->config->encoder.form, "{"), enough = 40;
+  same = same < enough ? same : enough;
+  return pair->first_bytes >= same &&
+         memcmp(pair->first, r->config->encoder.form, same) == 0;
+}
+
+static int read_formed(const struct reading *r, const struct lls_api_pair *pair,
+                       struct lls_api_prompt *out)
+{
+  const struct reading rendered = {r->config, r->params, r->param, r->error, true};
+  const char *tail = strstr(r->config->encoder.form, "{document}");
+  struct lls_text text = {0};
+  int32_t *ids = NULL;
+  tail = tail != NULL ? tail + strlen("{document}") : "";
+  if (is_formed(r, pair)) {
+    lls_text_append(&text, pair->first, pair->first_bytes);
+    lls_text_append(&text, pair->second, pair->second_bytes);
+  } else {
+    fill_form(r, pair, &text);
+  }
+  int rc = text.failed ? out_of_memory(r->error)
+                       : encode(&rendered, text.data, text.length, false, &out->tokens,
+                                &out->n_tokens);
+  if (rc == 0)
+    rc = encode(&rendered, tail, strlen(tail), false, &ids, &out->n_after);
+  free(ids);
+  lls_text_free(&text);
+  if (rc == 0)
+    rc = check_length(r, out);
+  return rc == 0 ? copy(r, pair->second, pair->second_bytes, out) : rc;
+}
+
 int lls_prompts_pairs(const struct lls_api_config *config,
                       const struct lls_api_pair *pairs, size_t count, const char *param,
                       const struct lls_api_params *params,
@@ -401,7 +481,8 @@ int lls_prompts_pairs(const struct lls_api_config *config,
   if (make_list(&r, count, out) != 0)
     return -1;
   for (; out->count < count; out->count++)
-    if (read_pair(&r, &pairs[out->count], &out->prompts[out->count]) != 0) {
+    if ((config->encoder.form != NULL ? read_formed : read_pair)(
+            &r, &pairs[out->count], &out->prompts[out->count]) != 0) {
       out->count++;
       lls_prompts_free(out);
       return -1;

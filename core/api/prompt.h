@@ -30,7 +30,7 @@ struct lls_api_prompt_list {
   struct lls_api_prompt *prompts; /* (count) */
   size_t count;
   /* /v1/score: the last n_second prompts are the second texts of the pairs; for a
-   * cross-encoder all prompts, and each is a pair. */
+   * model that scores pairs all prompts, and each is a pair. */
   size_t n_second;
 };
 
@@ -44,10 +44,11 @@ int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
                      const char *param, const struct lls_api_params *params,
                      struct lls_api_prompt_list *out, struct lls_api_error *error);
 
-/* Two texts, UTF-8, that a cross-encoder reads as one prompt. */
+/* Two texts, UTF-8, that the model reads as one prompt. */
 struct lls_api_pair {
   const char *first, *second;
   size_t first_bytes, second_bytes;
+  const json_t *instruction; /* of a reranker's prompt, or NULL */
 };
 
 /* Makes a prompt of each pair; its text is that of the second. */

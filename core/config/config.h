@@ -67,6 +67,7 @@ struct lls_model_section {                    /* [model] */
   const char *template_variables;             /* a JSON object, or "" */
   const char *tool_format, *reasoning_format; /* text/tools/tool_dialect.h reads them */
   int64_t pooling;                            /* enum lls_pooling_choice */
+  int64_t task;                               /* enum lls_model_task */
 };
 
 /* The transport of tensor parallel ranks. AUTO: MPI if it started the process, else

@@ -261,6 +261,10 @@ static const struct lls_param model_params[] = {
                      "the last token's, the mean of all, or, of an encoder, the first "
                      "one's; auto follows 1_Pooling in the model's folder, else it is "
                      "last, or mean for an encoder; none refuses such requests"),
+    LLS_PARAM_CHOICE(model, task, "auto", "auto|text|rerank",
+                     "text: the model generates; rerank: its yes or no is the score of "
+                     "/v1/rerank and /v1/score, as Qwen3-Reranker's; auto follows the "
+                     "model's files and name"),
 };
 
 typedef struct lls_engine_config engine;

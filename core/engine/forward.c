@@ -332,7 +332,7 @@ static const void *output(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
-  if (e->config.labels > 0)
+  if (w->pooler != NULL)
     return classify(s);
   if (e->config.final_norm)
     norm(s, &w->final_norm, s->x, s->x);
@@ -403,6 +403,17 @@ static void add_up(const struct lls_engine *e, uint32_t first, uint32_t n)
   }
 }
 
+/* Computes the vectors of pooled rows; a generator's scores are vectors of one number. */
+static const void *pooled_vectors(const struct lls_forward *s)
+{
+  const struct lls_engine *e = s->e;
+  const void *x = output(s);
+  if (e->weights.score == NULL)
+    return x;
+  linear(s, e->weights.score, x, LLS_STORE_SET, e->act.projected);
+  return e->act.projected;
+}
+
 /* Reads back the pooled rows and adds them up, on the first rank: every rank has all of
  * x. */
 static void pool(const struct lls_forward *all)
@@ -414,7 +425,7 @@ static void pool(const struct lls_forward *all)
     uint32_t left = e->n_pooled_rows - done;
     n = left < e->max_logit_rows ? left : e->max_logit_rows;
     struct lls_forward some = pick(all, e->pooled_rows + done, n);
-    const void *vectors = output(&some);
+    const void *vectors = pooled_vectors(&some);
     if (e->shard.rank > 0)
       continue;
     all->ops->download(all->device, vectors, e->pooled, n * row_bytes);

@@ -204,6 +204,41 @@ static int load_head(struct lls_loader *l)
   return lls_loader_pack(l, &v, c->head_bias ? &bias : NULL, 1, &l->w->head);
 }
 
+/* Loads the row whose product with a row of x is the score, whole on each rank. */
+static int load_score(struct lls_loader *l)
+{
+  const struct lls_model_config *c = l->config;
+  const struct lls_score_config *s = &c->score;
+  char name[128], full[144];
+  struct lls_tensor_view v;
+  if (s->rows == 0)
+    return 0;
+  if (l->names->score != NULL)
+    snprintf(name, sizeof name, "%s", l->names->score);
+  else
+    head_name(l, name, sizeof name);
+  snprintf(full, sizeof full, "%s.weight", name);
+  int rc = lls_loader_view_named(l, full, s->rows, c->hidden, &v);
+  if (rc < 0)
+    return rc;
+  float *row = calloc(2, c->hidden * sizeof *row);
+  if (row == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  lls_tensor_read_row(&v, (size_t)s->yes, row);
+  if (s->no >= 0)
+    lls_tensor_read_row(&v, (size_t)s->no, row + c->hidden);
+  for (uint32_t i = 0; i < c->hidden; i++)
+    row[i] -= row[c->hidden + i];
+  v = (struct lls_tensor_view){.data = row,
+                               .dtype = LLS_F32,
+                               .rows = 1,
+                               .columns = c->hidden,
+                               .row_stride = c->hidden};
+  rc = lls_loader_pack(l, &v, NULL, 1, &l->w->score);
+  free(row);
+  return rc;
+}
+
 /* Loads the parts of a decoder outside its layers. */
 static int load_ends(struct lls_loader *l)
 {
@@ -234,6 +269,8 @@ static int load_ends(struct lls_loader *l)
     rc = lls_loader_final_norm(l, &w->final_norm);
   if (rc == 0)
     rc = load_head(l);
+  if (rc == 0)
+    rc = load_score(l);
   if (rc == 0 && w->file != NULL)
     lls_checkpoint_drop_pages(w->file);
   return rc;
@@ -405,6 +442,7 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   unload_matrix(device, w->project_out);
   unload_matrix(device, w->head);
   unload_matrix(device, w->pooler);
+  unload_matrix(device, w->score);
   unload_table(device, w->embedding);
   unload_table(device, w->positions);
   free(w->positions_and_types);

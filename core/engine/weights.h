@@ -75,6 +75,7 @@ struct lls_weights {
   struct lls_weight *head;
   /* (hidden, hidden) of an encoder that classifies, or NULL */
   struct lls_weight *pooler;
+  struct lls_weight *score; /* (1, hidden) of a generator that scores, or NULL */
   struct lls_norm_weights final_norm;
   struct lls_norm_weights embedding_norm; /* encoders and Bloom */
   float *slopes;                          /* (this rank's heads) of ALiBi, or NULL */

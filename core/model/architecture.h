@@ -78,6 +78,7 @@ struct lls_tensor_names {
    * pooler_in_head is not. */
   const char *pooler, *pooler_in_head;
   const char *relative_bias; /* with relative_buckets: (buckets, heads) */
+  const char *score;         /* with config.score, if it is not the head; no prefix */
 };
 
 struct lls_architecture {
@@ -97,6 +98,7 @@ struct lls_architecture {
   ROW(lls_llama)                                                                         \
   ROW(lls_qwen2)                                                                         \
   ROW(lls_qwen3)                                                                         \
+  ROW(lls_qwen3_classifier)                                                              \
   ROW(lls_smollm3)                                                                       \
   ROW(lls_olmo2)                                                                         \
   ROW(lls_olmo3)                                                                         \
@@ -161,8 +163,10 @@ struct lls_architecture {
 #define LLS_ARCHITECTURE_DECLARE(name) extern const struct lls_architecture name;
 LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
 
-/* The architecture name of cross-encoders in GGUF files; folders never have it. */
+/* Names that folders never have: cross-encoders in GGUF files; and the key with the rows
+ * of a generator's classifier there, the first of which is of yes. */
 #define LLS_GGUF_CLASSIFIER "GgufCrossEncoder"
+#define LLS_GGUF_SCORE_ROWS "gguf_score_rows"
 
 /* The names of Llama's tensors, which most later architectures share. */
 /* Embedders such as Qwen3-Embedding are saved without the head and without the prefix. */
@@ -229,6 +233,10 @@ int lls_config_logistic_mixture(const struct lls_json *, struct lls_model_config
  * qwen2.c. */
 int lls_config_qwen_window(const struct lls_json *, struct lls_model_config *,
                            struct lls_error *err);
+/* Reads a classifier of one label, and whether its output is the score as it is;
+ * bert.c. */
+int lls_config_labels(const struct lls_json *, struct lls_model_config *,
+                      struct lls_error *err);
 /* Read everything of RoBERTa, and of Gemma 3's text part. */
 int lls_config_roberta(const struct lls_json *, struct lls_model_config *,
                        struct lls_error *);

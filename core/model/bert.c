@@ -96,8 +96,8 @@ static int read_score(const struct lls_json *json, struct lls_model_config *out,
                         json->file, name);
 }
 
-static int read_labels(const struct lls_json *json, struct lls_model_config *out,
-                       struct lls_error *err)
+int lls_config_labels(const struct lls_json *json, struct lls_model_config *out,
+                      struct lls_error *err)
 {
   const json_t *names = lls_json_get(json, "id2label");
   int rc = lls_json_size_or(json, "num_labels", 2, &out->labels, err);
@@ -115,7 +115,7 @@ static int configure_classifier(const struct lls_json *json, struct lls_model_co
                                 struct lls_error *err)
 {
   int rc = configure(json, out, err);
-  return rc < 0 ? rc : read_labels(json, out, err);
+  return rc < 0 ? rc : lls_config_labels(json, out, err);
 }
 
 static int configure_roberta_classifier(const struct lls_json *json,
@@ -123,7 +123,7 @@ static int configure_roberta_classifier(const struct lls_json *json,
                                         struct lls_error *err)
 {
   int rc = lls_config_roberta(json, out, err);
-  return rc < 0 ? rc : read_labels(json, out, err);
+  return rc < 0 ? rc : lls_config_labels(json, out, err);
 }
 
 /* ---- names ------------------------------------------------------------------------- */

@@ -106,6 +106,9 @@ int64_t lls_gguf_experts(const struct lls_gguf *);
  * 1_Pooling/config.json, or returns -ENOENT if the file has no pooling. */
 int lls_gguf_describe_encoder(const struct lls_gguf *, json_t *config,
                               struct lls_error *err);
+/* Adds those of a generator that has a classifier. */
+int lls_gguf_describe_scores(const struct lls_gguf *, json_t *config,
+                             struct lls_error *err);
 int lls_gguf_pooling(const char *path, json_t **out, struct lls_error *err);
 
 /* gguf_mixture.c: adds to config.json the keys of mixtures of experts. */

@@ -247,8 +247,9 @@ static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *
     rc = lls_gguf_describe_mixture(g, config, err);
   if (rc == 0)
     rc = describe_tensors(g, config, err);
-  if (rc == 0 && g->architecture->encoder)
-    rc = lls_gguf_describe_encoder(g, config, err);
+  if (rc == 0)
+    rc = g->architecture->encoder ? lls_gguf_describe_encoder(g, config, err)
+                                  : lls_gguf_describe_scores(g, config, err);
   if (rc == 0)
     rc = describe_scaling(g, config, err);
   describe_share(g, config);

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/model/architecture.h"
 #include "core/model/gguf.h"
@@ -59,6 +60,25 @@ int lls_gguf_describe_encoder(const struct lls_gguf *g, json_t *config,
     json_object_set_new(
         config, "type_vocab_size",
         json_integer(types->n_dims == 2 ? (json_int_t)types->shape[0] : 1));
+  return 0;
+}
+
+int lls_gguf_describe_scores(const struct lls_gguf *g, json_t *config,
+                             struct lls_error *err)
+{
+  const struct lls_gguf_tensor *head = lls_gguf_tensor(g, "cls.output.weight");
+  if (head == NULL)
+    return 0;
+  uint64_t rows = head->n_dims == 2 ? head->shape[0] : 1;
+  if (strcmp(g->architecture->name, "qwen3") != 0 || rows > 2)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: a classifier of %llu labels of architecture %s: rerankers are "
+                    "supported with 1 or 2 labels, of qwen3",
+                    g->files[0]->path, (unsigned long long)rows, g->architecture->name);
+  json_object_set_new(config, "architectures",
+                      json_pack("[s]", "Qwen3ForSequenceClassification"));
+  json_object_set_new(config, "num_labels", json_integer(1));
+  json_object_set_new(config, LLS_GGUF_SCORE_ROWS, json_integer((json_int_t)rows));
   return 0;
 }
 

@@ -157,7 +157,7 @@ enum rule {
   HEAD,    /* the size of a head is accepted */
   ROTATED, /* the number of rotated dimensions is accepted */
   SCALE,   /* the scale of scores that the model has anyway is accepted */
-  POOLED,  /* all but RANK accepted, in models that generate */
+  POOLED,  /* all but RANK accepted, in models that generate without scores */
   SOFTMAX, /* 1 is accepted; for gpt-oss also 3, which is equivalent there */
 };
 
@@ -261,7 +261,8 @@ static bool is_fine(const struct lls_gguf *g, const json_t *config, const char *
   if (rule == TRUE) /* gguf_encoder.c reads it for encoders */
     return makes_vectors(g) || json_is_true(value);
   if (rule == POOLED)
-    return makes_vectors(g) || is != RANK;
+    return makes_vectors(g) || is != RANK ||
+           lls_gguf_tensor(g, "cls.output.weight") != NULL;
   return rule == READ || (json_is_number(value) && is == 0) ||
          (json_is_number(value) && fabs(is - wanted(g, config, rule)) < 1e-5) ||
          (rule == SOFTMAX && is == 3 && strcmp(g->architecture->name, "gpt-oss") == 0);

@@ -127,8 +127,10 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *file,
                   file->path, name, list);
 }
 
-static const struct lls_gguf_pair ends[] = {
-    {"embed_tokens", "token_embd"}, {"norm", "output_norm"}, {"lm_head", "output"}};
+static const struct lls_gguf_pair ends[] = {{"embed_tokens", "token_embd"},
+                                            {"norm", "output_norm"},
+                                            {"lm_head", "output"},
+                                            {"score", "cls.output"}};
 
 static const struct lls_gguf_pair parts[] = {
     {"input_layernorm", "attn_norm"},

@@ -13,6 +13,7 @@
 #include "core/model/dense.h"
 #include "core/model/gguf.h"
 #include "core/model/quantisation.h"
+#include "core/model/reranker.h"
 
 #define ADDRESS(name) &name,
 static const struct lls_architecture *const architectures[] = {
@@ -398,7 +399,8 @@ static int check_origin(const struct lls_json *json, struct lls_error *err)
 }
 
 static int configure(const char *folder, const struct lls_json *json, bool encoder,
-                     struct lls_model_config *out, struct lls_error *err)
+                     enum lls_model_task task, struct lls_model_config *out,
+                     struct lls_error *err)
 {
   int rc = find_architecture(json, encoder, out, err);
   if (rc == 0)
@@ -416,14 +418,16 @@ static int configure(const char *folder, const struct lls_json *json, bool encod
   if (rc == 0)
     rc = read_tokens(folder, json, out, err);
   if (rc == 0)
-    rc = lls_config_check_keys(json, out, err);
-  if (rc == 0)
     rc = look_for_head(folder, out, err);
+  if (rc == 0)
+    rc = lls_reranker_find(folder, json, task, out, err);
+  if (rc == 0)
+    rc = lls_config_check_keys(json, out, err);
   return rc < 0 ? rc : read_text_tokens(folder, out, err);
 }
 
-static int read_config(const char *folder, bool encoder, struct lls_model_config *out,
-                       struct lls_error *err)
+static int read_config(const char *folder, bool encoder, enum lls_model_task task,
+                       struct lls_model_config *out, struct lls_error *err)
 {
   *out = (struct lls_model_config){0};
   struct lls_json json;
@@ -436,7 +440,7 @@ static int read_config(const char *folder, bool encoder, struct lls_model_config
     return rc;
   rc = lls_json_watch(&json, err);
   if (rc == 0)
-    rc = configure(folder, &json, encoder, out, err);
+    rc = configure(folder, &json, encoder, task, out, err);
   lls_json_close(&json);
   return rc;
 }
@@ -444,7 +448,13 @@ static int read_config(const char *folder, bool encoder, struct lls_model_config
 int lls_model_config_read(const char *folder, struct lls_model_config *out,
                           struct lls_error *err)
 {
-  return read_config(folder, false, out, err);
+  return read_config(folder, false, LLS_TASK_AUTO, out, err);
+}
+
+int lls_model_config_read_for(const char *folder, enum lls_model_task task,
+                              struct lls_model_config *out, struct lls_error *err)
+{
+  return read_config(folder, false, task, out, err);
 }
 
 int lls_generator_config_read(const char *folder, struct lls_model_config *out,
@@ -460,5 +470,5 @@ int lls_generator_config_read(const char *folder, struct lls_model_config *out,
 int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
                             struct lls_error *err)
 {
-  return read_config(folder, true, out, err);
+  return read_config(folder, true, LLS_TASK_AUTO, out, err);
 }

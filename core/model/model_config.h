@@ -117,6 +117,13 @@ struct lls_latent_config {
   float norm_epsilon;  /* of the norms of the two vectors */
 };
 
+/* A generator's score of a pair of texts: the last row's product with one row of a
+ * matrix, less its product with another one. */
+struct lls_score_config {
+  uint32_t rows;   /* of the matrix: vocab, then it is the head; 0 = no scores */
+  int32_t yes, no; /* the rows; no = -1: nothing is taken away */
+};
+
 /* Layers that fold all tokens into a state; a rank has a share of the channels and heads.
  */
 struct lls_recurrent_config {
@@ -207,8 +214,9 @@ struct lls_model_config {
                                       * of a pair */
   uint32_t text_tokens;              /* encoders: longest text in training, 0 =
                                       * max_context */
-  uint32_t labels;  /* encoders: number of scores that a head computes from the first
-                     * row; 0 = no head */
+  uint32_t labels; /* number of scores that a head computes from an encoder's first row,
+                    * or a generator's last one (`score`); 0 = no such head */
+  struct lls_score_config score; /* rows = 0 for encoders */
   bool plain_score; /* the score is the head's output itself, not its logistic function */
 
   bool dense; /* encoders: the last norm's rows go through a matrix (embed_dim, hidden),
@@ -228,9 +236,14 @@ struct lls_model_config {
   struct lls_model_sampling sampling;
 };
 
+/* The use of a generator. AUTO: as its files say, see reranker.h. */
+enum lls_model_task { LLS_TASK_AUTO, LLS_TASK_TEXT, LLS_TASK_RERANK };
+
 /* Reads folder/config.json and, if it exists, generation_config.json. */
 int lls_model_config_read(const char *folder, struct lls_model_config *out,
                           struct lls_error *err);
+int lls_model_config_read_for(const char *folder, enum lls_model_task,
+                              struct lls_model_config *out, struct lls_error *err);
 
 /* Reads the configuration of a generator; refuses a model that does not generate
  * text. */

@@ -25,7 +25,8 @@ static void print_warning(void *context, const char *text)
 static int check_model(struct server *s, struct lls_error *err)
 {
   const char *path = s->config->model.path;
-  int rc = lls_model_config_read(path, &s->model, err);
+  int rc = lls_model_config_read_for(path, (enum lls_model_task)s->config->model.task,
+                                     &s->model, err);
   if (rc == 0)
     rc = lls_model_tokenizer(path, &s->tokenizer, err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "model", "path", "%s",

@@ -134,6 +134,7 @@ struct server {
   struct lls_log log;
   struct lls_model_config model;
   struct lls_pooling_config pooling;
+  char *reranker_form;            /* of a generator that scores pairs, else NULL */
   struct lls_instances instances; /* the instances configured at the start */
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];

@@ -201,6 +201,7 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
       [LLS_CHOOSE_CLS] = LLS_POOLING_CLS,
   };
   enum lls_pooling fallback = model->encoder ? LLS_POOLING_MEAN : LLS_POOLING_LAST;
+  enum lls_pooling scored = model->encoder ? LLS_POOLING_CLS : LLS_POOLING_LAST;
   int rc = lls_pooling_read(c->model.path, fallback, out, err);
   if (rc < 0)
     return lls_config_fail(c, err, rc, "model", "path", "%s", lls_error_text(err, rc));
@@ -209,13 +210,13 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
     out->is_written = true;
   }
   if (c->model.pooling == LLS_CHOOSE_AUTO && model->labels > 0)
-    out->pooling = LLS_POOLING_CLS; /* the row that the head reads */
+    out->pooling = scored; /* the row that the head reads */
   if (c->model.pooling == LLS_CHOOSE_NONE)
     lls_fail(&out->why_none, -ENOTSUP, "[model] pooling = none");
-  if (model->labels > 0 && out->pooling != LLS_POOLING_CLS &&
-      out->pooling != LLS_POOLING_NONE)
+  if (model->labels > 0 && out->pooling != scored && out->pooling != LLS_POOLING_NONE)
     return lls_config_fail(c, err, -EINVAL, "model", "pooling",
-                           "a cross-encoder reads the first token's vector: auto");
+                           "a model that scores pairs reads the %s token's vector: auto",
+                           model->encoder ? "first" : "last");
   if (out->dense && !model->dense) {
     out->pooling = LLS_POOLING_NONE;
     lls_fail(&out->why_none, -ENOTSUP,

@@ -5,6 +5,7 @@
 #include "core/assembly/options.h"
 #include "core/base/file.h"
 #include "core/lora/lora_set.h"
+#include "core/model/reranker.h"
 #include "core/record/history.h"
 
 #include <limits.h>
@@ -51,13 +52,18 @@ int server_load_model(struct server *s, struct lls_error *err)
   const char *key;
   int rc = lls_instances_read(&s->config->engine, &s->instances, &key, err);
   if (rc == 0)
-    rc = lls_model_config_read(path, &s->model, err);
+    rc = lls_model_config_read_for(path, (enum lls_model_task)s->config->model.task,
+                                   &s->model, err);
   if (rc == 0)
     rc = lls_model_tokenizer(path, &s->tokenizer, err);
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));
   rc = server_read_pooling(s->config, &s->model, &s->pooling, err);
+  if (rc == 0 && s->model.score.rows > 0) {
+    s->reranker_form = lls_reranker_form(path);
+    rc = s->reranker_form != NULL ? 0 : lls_fail(err, -ENOMEM, "out of memory");
+  }
   if (rc == 0)
     rc = lls_grammar_cache_create(s->tokenizer, s->model.vocab, s->model.eos,
                                   s->model.n_eos, &s->grammars, err);
@@ -254,6 +260,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .encoder = {.is_one = s->model.encoder,
                   .headless = s->model.headless,
                   .scores_pairs = s->model.labels > 0,
+                  .form = s->reranker_form,
                   .plain_score = s->model.plain_score,
                   .tells_texts = s->model.token_types > 1},
       .adapters = s->adapters,
@@ -311,4 +318,5 @@ void server_destroy_parts(struct server *s)
   json_decref(s->template_variables);
   lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);
+  free(s->reranker_form);
 }

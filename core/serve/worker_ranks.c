@@ -167,7 +167,8 @@ int server_follow(struct server *s)
 {
   struct lls_error err = {0};
   leave_signals_to_rank_0();
-  int rc = lls_model_config_read(s->config->model.path, &s->model, &err);
+  int rc = lls_model_config_read_for(
+      s->config->model.path, (enum lls_model_task)s->config->model.task, &s->model, &err);
   if (rc < 0)
     lls_ranks_fail(s->ranks, lls_error_text(&err, rc));
   else

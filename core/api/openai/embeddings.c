@@ -125,10 +125,11 @@ static int append_texts(json_t *value, const char *param, json_t *out,
   return (int)n;
 }
 
-/* Makes pairs for a cross-encoder: each of the last n texts with its partner among the
- * texts before them, or with the only one. */
-static int read_as_pairs(const struct lls_api_config *config, const json_t *texts,
-                         size_t n, const char *param, const struct lls_api_params *params,
+/* Makes pairs for a model that scores them: each of the last n texts with its partner
+ * among the texts before them, or with the only one. */
+static int read_as_pairs(const struct lls_api_config *config, const json_t *body,
+                         const json_t *texts, size_t n, const char *param,
+                         const struct lls_api_params *params,
                          struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   size_t n_first = json_array_size(texts) - n;
@@ -137,7 +138,8 @@ static int read_as_pairs(const struct lls_api_config *config, const json_t *text
     const json_t *a = text_of(json_array_get(texts, n_first == 1 ? 0 : i));
     const json_t *b = text_of(json_array_get(texts, n_first + i));
     pairs[i] = (struct lls_api_pair){json_string_value(a), json_string_value(b),
-                                     json_string_length(a), json_string_length(b)};
+                                     json_string_length(a), json_string_length(b),
+                                     json_object_get(body, "instruction")};
   }
   int rc = pairs != NULL
                ? lls_prompts_pairs(config, pairs, n, param, params, prompts, error)
@@ -148,12 +150,13 @@ static int read_as_pairs(const struct lls_api_config *config, const json_t *text
 
 /* Makes prompts of the texts; the last n are compared with the texts before them.
  * Errors name the parameter `param`. */
-static int read_texts(const struct lls_api_config *config, json_t *texts, size_t n,
-                      const char *param, const struct lls_api_params *params,
+static int read_texts(const struct lls_api_config *config, const json_t *body,
+                      json_t *texts, size_t n, const char *param,
+                      const struct lls_api_params *params,
                       struct lls_api_prompt_list *prompts, struct lls_api_error *error)
 {
   int rc = config->encoder.scores_pairs
-               ? read_as_pairs(config, texts, n, param, params, prompts, error)
+               ? read_as_pairs(config, body, texts, n, param, params, prompts, error)
                : lls_prompts_read(config, texts, param, params, prompts, error);
   json_decref(texts);
   return rc;
@@ -182,7 +185,7 @@ static int read_documents(const struct lls_api_config *config, const json_t *bod
     json_decref(texts);
     return -1;
   }
-  return read_texts(config, texts, (size_t)n, "documents", params, prompts, error);
+  return read_texts(config, body, texts, (size_t)n, "documents", params, prompts, error);
 }
 
 /* Makes documents of TEI's "texts". */
@@ -259,7 +262,7 @@ static int read_pairs(const struct lls_api_config *config, const json_t *body,
   }
   json_t *second = json_object_get(body, "text_2");
   size_t n = json_is_array(second) ? json_array_size(second) : 1;
-  int rc = read_texts(config, texts, n, "text_2", params, prompts, error);
+  int rc = read_texts(config, body, texts, n, "text_2", params, prompts, error);
   if (rc == 0)
     prompts->n_second = n;
   return rc;
