@@ -104,6 +104,18 @@ bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchan
   return false;
 }
 
+bool lls_access_path(const struct lls_api *api, const struct lls_http_exchange *exchange,
+                     struct lls_api_error *error)
+{
+  if (!lists(api->config.limits.closed_paths, exchange->request.path))
+    return true;
+  lls_api_fail(error, 501, "path_closed", NULL,
+               "%s is closed on this server ([server] closed_paths)",
+               exchange->request.path);
+  error->hopeless = true;
+  return false;
+}
+
 /* ---- Origin ---------------------------------------------------------------------- */
 
 /* Returns the value of access-control-allow-origin, or NULL if the request has no
@@ -115,7 +127,7 @@ static const char *allowed_origin(const struct lls_api *api,
   const char *origin = lls_http_request_header(&exchange->request, "origin");
   if (origin == NULL || !lists(list, origin))
     return NULL;
-  return lists(list, "*") ? "*" : origin;
+  return lists(list, "*") && !api->config.limits.llamacpp ? "*" : origin;
 }
 
 static bool changes_nothing(const struct lls_http_exchange *exchange)
@@ -178,7 +190,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
   if (origin != NULL) {
     lls_http_add_header(exchange, "Access-Control-Allow-Origin", origin);
     /* this server uses no cookies, but a proxy in front of it may need them */
-    if (strcmp(origin, "*") != 0)
+    if (!lists(api->config.limits.allowed_origins, "*"))
       lls_http_add_header(exchange, "Access-Control-Allow-Credentials", "true");
     lls_http_add_header(exchange, "Access-Control-Expose-Headers",
                         "x-request-id, retry-after, " LLS_PREFIX_HEADER
@@ -191,7 +203,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
   if (!lls_access_is_preflight(exchange, allow))
     return false;
   if (origin != NULL)
-    permit(exchange, allow);
+    permit(exchange, api->config.limits.llamacpp ? "GET, POST, DELETE, OPTIONS" : allow);
   lls_http_add_header(exchange, "allow", allow);
   lls_http_reply(exchange, 200, NULL, NULL, 0);
   return true;

@@ -33,6 +33,8 @@
  * the request may continue, else false with the reason in *error. */
 bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange,
                      struct lls_api_error *error);
+bool lls_access_path(const struct lls_api *api, const struct lls_http_exchange *exchange,
+                     struct lls_api_error *error);
 bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange,
                        struct lls_api_error *error);
 bool lls_access_body(const struct lls_http_exchange *exchange,

@@ -14,6 +14,8 @@ struct lls_api_error {
   char param[96];       /* the parameter that is wrong, or "" */
   unsigned retry_after; /* seconds, for 429 and 503; 0: unknown, 1 is sent */
   bool hopeless;        /* the same request can never succeed: clients need not retry */
+  /* of a prompt that is too long: its tokens, and the context's; else 0 */
+  size_t prompt_tokens, context_tokens;
   struct lls_error message; /* one sentence */
 };
 

@@ -16,6 +16,7 @@
 #include "core/api/stats.h"
 #include "core/api/tenants.h"
 #include "core/api/viewers.h"
+#include "core/http/router.h"
 #include "core/loop/loop.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -79,6 +80,7 @@ struct lls_api {
   void *closed_context;
   bool http_closed;
   struct lls_api_stats stats;
+  struct lls_http_route table[LLS_MAX_ROUTES]; /* the routes of requests */
   /* (n_routes) in the order of LLS_ROUTES; the last one is for no route */
   struct lls_route_stats routes[LLS_MAX_ROUTES];
   size_t n_routes;

@@ -115,6 +115,7 @@ const struct lls_row lls_param_rows[] = {
     WHOLE("prompt_logprobs", BOTH, prompt_logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("return_token_ids", BOTH, return_token_ids),
     FLAG("timings_per_token", BOTH, timings), /* llama.cpp's */
+    FLAG("return_progress", BOTH, progress),  /* llama.cpp's */
     FLAG("return_tokens_as_token_ids", BOTH, tokens_as_ids),
     FLAG("add_special_tokens", SERVED | LLS_TOKENIZE | LLS_TOKENIZE_CHAT,
          add_special_tokens),

@@ -107,6 +107,7 @@ struct lls_api_params {
   bool include_reasoning;  /* false: omit the reasoning from the answer */
   bool return_token_ids;
   bool timings;       /* the answer has llama.cpp's timings */
+  bool progress;      /* a stream begins with the progress of the prompt */
   bool tokens_as_ids; /* logprobs name tokens by their ids */
   bool add_special_tokens, skip_special_tokens;
   bool add_generation_prompt, continue_final_message;

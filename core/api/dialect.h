@@ -137,6 +137,9 @@ struct lls_dialect {
   char *(*write)(const struct lls_generation *generation);
   /* The events of the choice's ready text and unreported tokens. */
   json_t *(*chunk)(struct lls_choice *choice);
+  /* Optional: the events that report how much of the choice's prompt is computed, before
+   * its first chunk. */
+  json_t *(*progress)(struct lls_choice *choice);
   /* The events after the last chunk. */
   json_t *(*end)(const struct lls_generation *generation);
   /* The events instead of the rest of a stream. */

@@ -132,6 +132,31 @@ static void add_token(struct lls_choice *choice, const struct lls_sampled *sampl
     stop_choice(choice);
 }
 
+/* Reports that `computed` tokens of the prompt are computed. The first report is about
+ * the tokens that were found in the cache. */
+static void report_progress(struct lls_choice *choice, uint32_t computed)
+{
+  int64_t now_ns = (int64_t)uv_hrtime();
+  if (!lls_reply_has_progress(choice->generation))
+    return;
+  if (choice->progress_ns == 0) {
+    choice->progress_ns = now_ns;
+    choice->n_computed = choice->shared_tokens;
+    lls_reply_progress(choice);
+  }
+  if (computed <= choice->n_computed)
+    return;
+  choice->progress_ns = now_ns;
+  choice->n_computed = computed;
+  lls_reply_progress(choice);
+}
+
+static void on_progress(struct lls_choice *choice, const struct lls_event *event)
+{
+  if (choice->state == LLS_CHOICE_LIVE && lls_generation_is_wanted(choice->generation))
+    report_progress(choice, event->computed_tokens);
+}
+
 /* Adds an event's token and the tokens that the grammar forces after it; they are sent
  * together. */
 static void on_token(struct lls_choice *choice, const struct lls_event *event)
@@ -143,6 +168,8 @@ static void on_token(struct lls_choice *choice, const struct lls_event *event)
   if (generation->params.max_tokens == 0)
     return;
   flush(choice);
+  if (choice->first_token_ns == 0)
+    report_progress(choice, (uint32_t)choice->prompt->n_tokens);
   time_token(choice);
   add_token(choice, &event->token, event->hidden_token);
   for (uint32_t i = 0; i < event->n_forced && choice->state == LLS_CHOICE_LIVE; i++) {
@@ -295,6 +322,8 @@ void lls_generation_on_event(void *context, const struct lls_event *event)
   choice->shared_tokens = event->shared_tokens;
   if (event->kind == LLS_EVENT_TOKEN)
     on_token(choice, event);
+  else if (event->kind == LLS_EVENT_PROGRESS)
+    on_progress(choice, event);
   else
     on_finished(choice, event);
 }

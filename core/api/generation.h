@@ -51,6 +51,7 @@ struct lls_choice {
   struct lls_sampled *scores; /* (prompt tokens) prompt logprobs, or NULL */
   float *vector;              /* (config.vector_columns) for pooling; or NULL */
   size_t text_offset;         /* characters of the reported tokens, for logprobs */
+  uint32_t n_computed;        /* prompt tokens in the last report of progress */
   bool begun;                 /* streamed: a chunk was sent */
   bool ended;                 /* streamed: the chunk with the finish reason was sent */
   struct lls_tool_parser *parser;            /* splits the text of a chat, or NULL */
@@ -63,6 +64,7 @@ struct lls_choice {
   int32_t stop_token; /* the stop_token_ids token that ended it, or -1 */
   int64_t first_token_ns, last_token_ns; /* times by main's clock; 0: no token yet */
   int64_t longest_gap_ns;                /* longest time between two tokens */
+  int64_t progress_ns; /* time of the last report of progress; 0: none yet */
 };
 
 struct lls_generation {

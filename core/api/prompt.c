@@ -60,6 +60,8 @@ static int too_long(const struct reading *r, const char *at_least, size_t n_toke
         r->config->max_context, at_least, n_tokens + completion, at_least, n_tokens,
         where, completion, where);
   r->error->hopeless = true;
+  r->error->prompt_tokens = n_tokens;
+  r->error->context_tokens = r->config->max_context;
   return -1;
 }
 

@@ -78,19 +78,38 @@ static void drop_events(struct lls_generation *generation, json_t *events)
   json_decref(events);
 }
 
-void lls_reply_chunk(struct lls_choice *choice)
+/* Sends events of a stream, or keeps them for the client that fetches them later. */
+static void pass_events(struct lls_generation *generation, json_t *events)
 {
-  struct lls_generation *generation = choice->generation;
-  if ((generation->exchange == NULL && generation->sink == NULL) || choice->ended)
-    return;
-  LLS_CHECK(choice->ready <= choice->text.length);
-  json_t *events = generation->dialect->chunk(choice);
   if (generation->sink != NULL)
     generation->sink->take(generation->sink, events);
   else if (generation->params.stream)
     send_events(generation, events);
   else
     drop_events(generation, events);
+}
+
+bool lls_reply_has_progress(const struct lls_generation *generation)
+{
+  const struct lls_api_params *params = &generation->params;
+  return params->progress && params->stream && generation->dialect->progress != NULL;
+}
+
+void lls_reply_progress(struct lls_choice *choice)
+{
+  struct lls_generation *generation = choice->generation;
+  if (generation->exchange == NULL && generation->sink == NULL)
+    return;
+  pass_events(generation, generation->dialect->progress(choice));
+}
+
+void lls_reply_chunk(struct lls_choice *choice)
+{
+  struct lls_generation *generation = choice->generation;
+  if ((generation->exchange == NULL && generation->sink == NULL) || choice->ended)
+    return;
+  LLS_CHECK(choice->ready <= choice->text.length);
+  pass_events(generation, generation->dialect->chunk(choice));
   choice->begun = true;
   choice->ended = choice->finish_reason != NULL;
   choice->n_unreported = 0;

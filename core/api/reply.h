@@ -8,6 +8,11 @@
 /* Streamed: sends a chunk with the choice's ready text, if there is any. */
 void lls_reply_chunk(struct lls_choice *choice);
 
+/* Returns true if the stream reports how much of its prompts is computed. */
+bool lls_reply_has_progress(const struct lls_generation *generation);
+/* Streamed: reports the progress of the choice's prompt. */
+void lls_reply_progress(struct lls_choice *choice);
+
 /* Streamed: sends a comment after a long silence, to keep the connection alive. */
 void lls_reply_silence(struct lls_generation *generation);
 

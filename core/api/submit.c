@@ -142,6 +142,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .bad_words = params->bad_words,
       .n_bad_words = (uint32_t)params->n_bad_words,
       .ignore_eos = params->ignore_eos,
+      .reports_progress = lls_reply_has_progress(generation),
       .pooling = params->pooling,
       .second_text = (uint32_t)prompt->second_text,
       .request_class = params->request_class,

@@ -79,6 +79,8 @@ static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
   LLS_WALK(k, e->shared_tokens);
   if (e->kind == LLS_EVENT_TOKEN)
     walk_token(k, e, x);
+  else if (e->kind == LLS_EVENT_PROGRESS)
+    LLS_WALK(k, e->computed_tokens);
   else
     walk_end(k, w, e, x);
 }
@@ -130,7 +132,7 @@ void lls_wire_pack_event(const struct lls_wire *w, const struct lls_event *event
   LLS_PACK(p, head);
   if (e.kind == LLS_EVENT_TOKEN)
     prepare_token(&e, &x);
-  else
+  else if (e.kind == LLS_EVENT_FINISHED)
     prepare_end(w, &e, &x);
   walk(&(struct lls_pack_walk){.out = p}, w, &e, &x);
   if (p->failed)
@@ -211,6 +213,6 @@ void lls_wire_unpack_event(const struct lls_wire *w, struct lls_unpack *u,
   walk(&(struct lls_pack_walk){.in = &rest}, w, out, &x);
   if (out->kind == LLS_EVENT_TOKEN)
     take_token(home, out, &x);
-  else
+  else if (out->kind == LLS_EVENT_FINISHED)
     take_end(w, home, out, &x);
 }

@@ -64,7 +64,7 @@ void lls_hub_receive_events(struct lls_remote *remote, uint32_t from,
     lls_wire_unpack_event(&remote->wire, u, a->home, event);
     if (event->kind == LLS_EVENT_FINISHED)
       forget(a);
-    else
+    else if (event->kind == LLS_EVENT_TOKEN)
       note_times(remote, a->home);
   }
 }

@@ -22,7 +22,7 @@ struct numbers {
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
       score_logprobs, n_dry_sequences;
   uint32_t pooling, second_text, n_pooled, prefix_tokens;
-  bool scores, pooled, has_text, allowed, dry_tokens;
+  bool scores, pooled, has_text, allowed, dry_tokens, reports_progress;
 };
 
 static void move_times(struct numbers *n, int64_t ahead_ns)
@@ -74,6 +74,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->prefix_tokens = live->prefix_tokens;
   n->scores = live->scores != NULL;
   n->pooled = live->pooled != NULL;
+  n->reports_progress = live->reports_progress;
 }
 
 /* The arrays of a request; those of a receiver lie in the message, aligned or not. */
@@ -282,6 +283,7 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .bad_words = a->bad_words,
       .n_bad_words = n->n_bad_words,
       .ignore_eos = true, /* the model's EOS tokens are among stop_tokens */
+      .reports_progress = n->reports_progress,
       .score_prompt = n->scores,
       .score_logprobs = n->score_logprobs,
       .pooling = n->pooling,

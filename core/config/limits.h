@@ -64,9 +64,11 @@ struct lls_api_limits { /* keys of [server] for the front end */
   bool metrics_legacy;        /* /metrics also has the names that vLLM has dropped */
   bool metrics_llamacpp;      /* /metrics also has llama.cpp's names */
   bool console;               /* /console has a page */
+  bool llamacpp;              /* OpenAI's paths are as llama-server has them */
   /* Lists separated by spaces; "*" is any; "" or NULL: none. [main] */
   const char *allowed_origins; /* origins whose pages may send requests */
   const char *allowed_hosts;   /* names of this server in addition to this machine's */
+  const char *closed_paths;    /* paths whose requests get a 501 */
   int64_t access_log;          /* enum lls_access_log_choice */
   int64_t max_upload;          /* bytes of an uploaded file and its form */
   /* batch lines that run at once; loading replaces LLS_NEVER */

@@ -109,6 +109,15 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_BOOL(api, metrics_llamacpp, "false",
                    "/metrics also has the series of llama.cpp's server",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(
+        api, llamacpp, "false",
+        "where llama-server's answers differ from OpenAI's on the same paths, "
+        "give llama-server's: /completions is its /completion, a chat continues "
+        "a last message of the assistant, errors have its types"),
+    LLS_PARAM_STRING(api, closed_paths, "",
+                     "paths such as /slots or /metrics that nobody may use, separated by "
+                     "spaces: their requests get a 501",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, console, "true",
                    "/console is a page for browsers that shows what the server does; it "
                    "fetches its data like any other client",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event reports a request's token or its end to the request's owner. */
+/* An event reports a request's token, its end, or how far its prompt was computed, to the
+ * request's owner. */
 #ifndef LLS_INSTANCE_EVENT_H
 #define LLS_INSTANCE_EVENT_H
 
@@ -10,7 +11,7 @@
 struct lls_life;
 struct lls_live;
 
-enum lls_event_kind { LLS_EVENT_TOKEN, LLS_EVENT_FINISHED };
+enum lls_event_kind { LLS_EVENT_TOKEN, LLS_EVENT_FINISHED, LLS_EVENT_PROGRESS };
 
 struct lls_event {
   uint32_t kind;   /* enum lls_event_kind */
@@ -29,6 +30,8 @@ struct lls_event {
   uint32_t n_prompt_scores; /* set with the first token, else 0 */
   /* prompt tokens found in the cache when the request first ran, so not computed */
   uint32_t shared_tokens;
+  /* PROGRESS: prompt tokens in the cache after a step that ended before the prompt */
+  uint32_t computed_tokens;
   /* FINISHED */
   bool lost;             /* ERROR: the request's process is lost (lls_loop_lost) */
   bool no_number;        /* ERROR: the model's logits were not numbers */

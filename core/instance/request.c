@@ -237,6 +237,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->owner = s->owner;
   live->lora = lls_lora_ref(s->lora);
   live->min_new_tokens = s->min_new_tokens;
+  live->reports_progress = s->reports_progress;
   live->first_token_ns = LLS_NEVER;
   live->sampling = s->sampling;
   live->sampling.bias = p.bias;

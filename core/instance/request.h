@@ -116,6 +116,7 @@ struct lls_live {
   int64_t first_token_ns;
   struct lls_life life;
   uint32_t prefix_tokens; /* prompt tokens found in the cache when it first ran */
+  bool reports_progress;  /* as lls_submission has it */
   bool announced;         /* the scheduler knows it, and must get on_finish */
 
   uint32_t placed;       /* enum lls_placed */

@@ -37,7 +37,9 @@ struct lls_submission {
   const int32_t *bad_words;
   uint32_t n_bad_words;
   bool ignore_eos;
-  bool score_prompt;       /* events have the prompt tokens' log probabilities */
+  bool reports_progress; /* an event follows each step that computes a part of the prompt
+                          */
+  bool score_prompt;     /* events have the prompt tokens' log probabilities */
   uint32_t score_logprobs; /* alternatives for each token */
   uint32_t pooling;     /* enum lls_pooling: NONE, LAST, CLS, or MEAN, which leaves a sum;
                            an encoder needs one */

@@ -112,6 +112,22 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
   return 1 + event->n_forced;
 }
 
+/* Reports a part of the prompt that a step has computed; the first token reports its
+ * end. */
+static void report_progress(struct lls_instance *in, const struct lls_live *live)
+{
+  const struct lls_request *v = &live->view;
+  if (!live->reports_progress || v->generated_tokens > 0 ||
+      v->cached_tokens >= v->prompt_tokens)
+    return;
+  struct lls_event *event = lls_outbox_add(in->outbox);
+  event->kind = LLS_EVENT_PROGRESS;
+  event->request = v->id;
+  event->owner = live->owner;
+  event->shared_tokens = live->prefix_tokens;
+  event->computed_tokens = v->cached_tokens;
+}
+
 /* Counts the pooled rows of a request that draws no token; it ends with its prompt. */
 static void note_pooled(struct lls_live *live)
 {
@@ -142,6 +158,8 @@ static void book(struct lls_instance *in, uint32_t i,
   bool hidden = lls_table_has_hidden(in->batch.sequences[i].table);
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
   uint32_t emitted = token != NULL ? append(in, live, token, now_ns) : 0;
+  if (token == NULL)
+    report_progress(in, live);
   if (emitted > 0)
     lls_lifecycle_set_state(in, live, LLS_DECODING);
   /* a decode changes nothing but lengths, unless it went from hidden to KV form */

@@ -64,7 +64,7 @@ void lls_handle_health(void *context, struct lls_http_exchange *exchange)
                       : api->draining ? "draining"
                       : all_up        ? "ok"
                                       : "degraded";
-  json_t *body = json_pack("{s:s, s:s, s:o, s:s?}", "status", state, "model",
+  json_t *body = json_pack("{s:s, s:s, s:o, s:s*}", "status", state, "model",
                            api->model_name, "scheduler_fallback", fallback_json(&status),
                            "error", why.text[0] != '\0' ? why.text : NULL);
   lls_api_reply_json(exchange, bad != NULL || api->draining ? 503 : 200, body);

@@ -43,7 +43,9 @@ static const char *const of_chats[] = {"n",
                                        "functions",
                                        "return_tokens_as_token_ids",
                                        "add_generation_prompt",
-                                       "continue_final_message"};
+                                       "continue_final_message",
+                                       "timings_per_token",
+                                       "return_progress"};
 
 static json_t *rest_of(const json_t *body, struct lls_unknown_names *unknown)
 {
@@ -304,6 +306,8 @@ static const struct lls_body_member members[] = {
     {"add_generation_prompt", NULL, false},
     {"continue_final_message", NULL, false},
     {"parallel_tool_calls", NULL, false},
+    {"timings_per_token", NULL, false},
+    {"return_progress", NULL, false},
     {NULL, NULL, false}};
 
 const struct lls_dialect lls_messages = {

@@ -6,6 +6,7 @@
 #include "core/api/access.h"
 #include "core/api/accounts.h"
 #include "core/api/dialect.h"
+#include "core/api/llamacpp/llamacpp.h"
 #include "core/api/request_headers.h"
 #include "core/api/store/store_front.h"
 #include "core/http/router.h"
@@ -63,6 +64,8 @@ static bool admits(struct lls_api *api, struct lls_http_exchange *exchange,
     return true;
   if (!lls_access_client(api, exchange, error))
     return false;
+  if (!lls_access_path(api, exchange, error))
+    return false;
   if (exchange->route == NULL)
     return no_route(&exchange->request, allow, error);
   if (!(is_upload(exchange) ? lls_access_upload : lls_access_body)(exchange, error))
@@ -70,9 +73,10 @@ static bool admits(struct lls_api *api, struct lls_http_exchange *exchange,
   return !is_counted(exchange) || lls_accounts_allow(api, exchange, error);
 }
 
-static void find_route(struct lls_http_exchange *exchange, char allow[LLS_HTTP_ALLOW_MAX])
+static void find_route(const struct lls_api *api, struct lls_http_exchange *exchange,
+                       char allow[LLS_HTTP_ALLOW_MAX])
 {
-  exchange->route = lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
+  exchange->route = lls_http_route_find(api->table, N_ROUTES, &exchange->request, allow);
 }
 
 static void refuse(struct lls_http_exchange *exchange, const char *allow,
@@ -94,7 +98,7 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   lls_api_name_request(exchange);
   if (api->replica[0] != '\0')
     lls_http_add_header(exchange, "x-llmserve-replica", api->replica);
-  find_route(exchange, allow);
+  find_route(api, exchange, allow);
   const struct lls_dialect *dialect = lls_dialect_of(exchange);
   if (dialect != NULL && dialect->id_header != NULL)
     lls_http_add_header(exchange, dialect->id_header, exchange->id);
@@ -130,7 +134,7 @@ bool lls_api_on_head(void *context, struct lls_http_exchange *exchange)
   char allow[LLS_HTTP_ALLOW_MAX];
   struct lls_api_error error;
   LLS_API_ON_MAIN((struct lls_api *)context);
-  find_route(exchange, allow);
+  find_route(context, exchange, allow);
   if (!admits(context, exchange, allow, &error))
     return false;
   if (strcmp(exchange->request.method, "POST") != 0) {
@@ -153,17 +157,27 @@ static const double coarse_bounds[] = {.1, .5, 1};
 static const double fine_bounds[] = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1,  1.5, 2,
                                      2.5, 3,    3.5, 4,    4.5, 5,   7.5, 10,  30, 60};
 
+/* Copies the routes, with llama-server's dialects if the file says so. */
+static void fill_table(struct lls_api *api)
+{
+  memcpy(api->table, routes, sizeof routes);
+  for (size_t i = 0; i < N_ROUTES && api->config.limits.llamacpp; i++)
+    if (routes[i].data != NULL)
+      api->table[i].data = lls_llamacpp_instead(routes[i].path, routes[i].data);
+}
+
 void lls_api_routes_init(struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
   lls_histogram_init(&api->answer_seconds, fine_bounds,
                      sizeof fine_bounds / sizeof fine_bounds[0]);
   api->n_routes = N_ROUTES + 1;
+  fill_table(api);
   for (size_t i = 0; i < api->n_routes; i++) {
     /* unknown paths are chosen by clients, so they are not used as labels */
     api->routes[i].path = i < N_ROUTES ? routes[i].path : "none";
     api->routes[i].method = i < N_ROUTES ? routes[i].method : "none";
-    api->routes[i].dialect = i < N_ROUTES ? routes[i].data : NULL;
+    api->routes[i].dialect = i < N_ROUTES ? api->table[i].data : NULL;
     lls_histogram_init(&api->routes[i].seconds, coarse_bounds,
                        sizeof coarse_bounds / sizeof coarse_bounds[0]);
   }
@@ -175,7 +189,7 @@ void lls_api_on_answered(void *context, struct lls_http_exchange *exchange)
   struct lls_api *api = context;
   const struct lls_http_route *route = exchange->route;
   struct lls_route_stats *stats =
-      &api->routes[route != NULL ? (size_t)(route - routes) : N_ROUTES];
+      &api->routes[route != NULL ? (size_t)(route - api->table) : N_ROUTES];
   double took_s = (double)((int64_t)uv_hrtime() - exchange->arrival_ns) / 1e9;
   stats->answers[exchange->status / 100 % LLS_STATUS_CLASSES]++;
   stats->received_bytes += exchange->body_bytes;

@@ -259,22 +259,27 @@ static bool has_new_line(const struct lls_choice *choice)
   return choice->ready > 0 && memchr(choice->text.data, '\n', choice->ready) != NULL;
 }
 
-static json_t *choice_json(const struct lls_choice *choice)
+json_t *lls_llamacpp_choice(const struct lls_choice *choice, json_t *content)
 {
-  json_t *object = envelope(choice, lls_choice_text(choice), token_ids(choice), true);
+  json_t *object = envelope(choice, content, token_ids(choice), true);
   put_end(&object, choice, has_new_line(choice));
   if (choice->generation->params.logprobs != LLS_UNSET)
     lls_json_put(&object, "completion_probabilities", probabilities(choice));
   return wanted(choice, object);
 }
 
+static json_t *whole_choice(const struct lls_choice *choice)
+{
+  return lls_llamacpp_choice(choice, lls_choice_text(choice));
+}
+
 json_t *lls_llamacpp_whole(const struct lls_generation *generation)
 {
   if (generation->n_choices == 1)
-    return choice_json(&generation->choices[0]);
+    return whole_choice(&generation->choices[0]);
   json_t *list = json_array();
   for (uint32_t i = 0; i < generation->n_choices; i++)
-    lls_json_add(&list, choice_json(&generation->choices[i]));
+    lls_json_add(&list, whole_choice(&generation->choices[i]));
   return list;
 }
 
@@ -288,6 +293,14 @@ static json_t *piece(const struct lls_choice *choice)
     lls_json_put(&event, "completion_probabilities", probabilities(choice));
   lls_wire_put_timings(&event, choice);
   return event;
+}
+
+json_t *lls_llamacpp_progress(struct lls_choice *choice)
+{
+  json_t *event = envelope(choice, json_string(""), json_array(), false);
+  lls_wire_put_timings(&event, choice);
+  lls_json_put(&event, "prompt_progress", lls_wire_progress(choice));
+  return json_pack("[o]", event);
 }
 
 /* Returns the note of the choice's line ends, or NULL if out of memory. */
@@ -326,21 +339,46 @@ json_t *lls_llamacpp_end(const struct lls_generation *generation)
 
 /* ---- errors ------------------------------------------------------------------------ */
 
-/* Adds the status, which llama.cpp has as the code, and its words for a prompt that is
- * too long. */
+static const char *error_type(unsigned status)
+{
+  static const struct {
+    unsigned status;
+    const char *type;
+  } types[] = {{401, "authentication_error"}, {403, "permission_error"},
+               {404, "not_found_error"},      {429, "rate_limit_error"},
+               {501, "not_supported_error"},  {503, "unavailable_error"}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (types[i].status == status)
+      return types[i].type;
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+/* Puts llama.cpp's words for a prompt that is too long, and the numbers of tokens. */
+static void put_excess(json_t *inner, const struct lls_api_error *error)
+{
+  json_object_set_new(inner, "type", json_string("exceed_context_size_error"));
+  json_object_set_new(inner, "message",
+                      json_sprintf("the request is too large: it exceeds the available "
+                                   "context size. %s",
+                                   error->message.text));
+  if (error->prompt_tokens == 0)
+    return;
+  json_object_set_new(inner, "n_prompt_tokens",
+                      json_integer((json_int_t)error->prompt_tokens));
+  json_object_set_new(inner, "n_ctx", json_integer((json_int_t)error->context_tokens));
+}
+
+/* llama.cpp's code is the status. */
 json_t *lls_llamacpp_error(const struct lls_api_error *error)
 {
   json_t *made = lls_api_error_json(error);
   json_t *inner = json_object_get(made, "error");
-  const char *code = json_string_value(json_object_get(inner, "code"));
-  if (code != NULL && strcmp(code, "context_length_exceeded") == 0) {
-    json_object_set_new(inner, "type", json_string("exceed_context_size_error"));
-    json_object_set_new(inner, "message",
-                        json_sprintf("the request exceeds the available context size. %s",
-                                     error->message.text));
-  }
-  if (inner != NULL)
-    json_object_set_new(inner, "code", json_integer((json_int_t)error->status));
+  if (inner == NULL)
+    return made;
+  json_object_set_new(inner, "type", json_string(error_type(error->status)));
+  if (error->code != NULL && strcmp(error->code, "context_length_exceeded") == 0)
+    put_excess(inner, error);
+  json_object_set_new(inner, "code", json_integer((json_int_t)error->status));
   return made;
 }
 

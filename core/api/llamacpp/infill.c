@@ -183,6 +183,7 @@ const struct lls_dialect lls_llamacpp_infill = {
     .read_prompts = read_prompts,
     .whole = lls_llamacpp_whole,
     .chunk = lls_llamacpp_chunk,
+    .progress = lls_llamacpp_progress,
     .end = lls_llamacpp_end,
     .failure = lls_llamacpp_failure,
     .error = lls_llamacpp_error,

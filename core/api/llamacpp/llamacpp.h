@@ -6,6 +6,7 @@
  *   POST /infill       the same, with the prompt made of two texts   infill.c
  *   both               answer, whole and in events completion_answer.c
  *   GET /props, /slots                             props.c
+ *   [server] llamacpp: OpenAI's paths as llama-server has them   as_llamacpp.c
  */
 #ifndef LLS_API_LLAMACPP_LLAMACPP_H
 #define LLS_API_LLAMACPP_LLAMACPP_H
@@ -16,6 +17,7 @@
 /* The state of an answer. */
 struct lls_llamacpp_answer {
   json_t *fields;  /* response_fields: the members that the client wants; NULL: all */
+  bool verbose;    /* chats: the answer has "__verbose" */
   bool *new_lines; /* (n_choices) streamed: text with a line end was sent; or NULL */
 };
 
@@ -30,9 +32,17 @@ void lls_llamacpp_rename(struct lls_api_error *error);
 json_t *lls_llamacpp_settings(const struct lls_api *api,
                               const struct lls_api_params *params);
 
+/* Returns a finished choice as /completion has it; takes the content over. */
+json_t *lls_llamacpp_choice(const struct lls_choice *choice, json_t *content);
+
+/* [any] Returns the dialect of a path that has `dialect` without [server] llamacpp. */
+const struct lls_dialect *lls_llamacpp_instead(const char *path,
+                                               const struct lls_dialect *dialect);
+
 /* The answer: see struct lls_dialect. */
 json_t *lls_llamacpp_whole(const struct lls_generation *generation);
 json_t *lls_llamacpp_chunk(struct lls_choice *choice);
+json_t *lls_llamacpp_progress(struct lls_choice *choice);
 json_t *lls_llamacpp_end(const struct lls_generation *generation);
 json_t *lls_llamacpp_failure(const struct lls_generation *generation,
                              const struct lls_api_error *error);

@@ -288,6 +288,7 @@ static int fill(json_t *form, bool chat, bool raw, struct lls_unknown_names *unk
                                         "return_tokens_as_token_ids",
                                         "stream_options",
                                         "timings_per_token",
+                                        "return_progress",
                                         NULL};
   lls_unknown_drop(unknown, form, foreign);
   if (json_object_get(form, "stream") == NULL)

@@ -42,7 +42,6 @@ static json_t *chunk_of(const struct lls_choice *choice, json_t *part, uint32_t 
   json_t *object =
       envelope(choice->generation, "chat.completion.chunk", json_pack("[o]", part));
   lls_wire_put_usage(&object, choice, n_tokens);
-  lls_wire_put_timings(&object, choice);
   return object;
 }
 
@@ -58,6 +57,22 @@ static json_t *role_chunk(const struct lls_choice *choice)
   return object;
 }
 
+/* Puts the progress into the chunk with the role, or into one without text. */
+static json_t *progress(struct lls_choice *choice)
+{
+  json_t *events = json_array();
+  json_t *part = json_pack("{s:i, s:{}, s:n, s:n}", "index", (int)choice->index, "delta",
+                           "logprobs", "finish_reason");
+  json_t *object = choice->begun ? chunk_of(choice, part, 0) : role_chunk(choice);
+  if (!choice->begun)
+    json_decref(part);
+  lls_wire_put_timings(&object, choice);
+  lls_json_put(&object, "prompt_progress", lls_wire_progress(choice));
+  lls_json_add(&events, object);
+  choice->begun = true;
+  return events;
+}
+
 static json_t *chunk(struct lls_choice *choice)
 {
   json_t *events = json_array();
@@ -68,7 +83,9 @@ static json_t *chunk(struct lls_choice *choice)
   if (empty && choice->finish_reason == NULL)
     return events;
   json_t *part = choice_json(choice, "delta", lls_chat_answer_delta(choice));
-  lls_json_add(&events, chunk_of(choice, part, choice->n_tokens));
+  json_t *object = chunk_of(choice, part, choice->n_tokens);
+  lls_wire_put_timings(&object, choice);
+  lls_json_add(&events, object);
   return events;
 }
 
@@ -79,6 +96,7 @@ static json_t *end(const struct lls_generation *generation)
     return events;
   json_t *object = envelope(generation, "chat.completion.chunk", json_array());
   lls_json_put(&object, "usage", usage(generation));
+  lls_wire_put_timings(&object, &generation->choices[0]);
   lls_json_add(&events, object);
   return events;
 }
@@ -111,6 +129,7 @@ const struct lls_dialect lls_chat_completions = {
     .read_prompts = lls_chat_read_prompts,
     .whole = whole,
     .chunk = chunk,
+    .progress = progress,
     .end = end,
     .failure = lls_wire_failure,
     .error = lls_api_error_json,

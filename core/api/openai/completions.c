@@ -43,6 +43,17 @@ static json_t *chunk(struct lls_choice *choice)
   return events;
 }
 
+static json_t *progress(struct lls_choice *choice)
+{
+  json_t *part = json_pack("{s:i, s:s, s:n, s:n}", "index", (int)choice->index, "text",
+                           "", "logprobs", "finish_reason");
+  json_t *object = lls_wire_envelope(choice->generation, OBJECT, json_pack("[o]", part));
+  lls_wire_put_usage(&object, choice, 0);
+  lls_wire_put_timings(&object, choice);
+  lls_json_put(&object, "prompt_progress", lls_wire_progress(choice));
+  return json_pack("[o]", object);
+}
+
 static json_t *end(const struct lls_generation *generation)
 {
   json_t *events = json_array();
@@ -73,6 +84,7 @@ const struct lls_dialect lls_completions = {
     .read_prompts = read_prompts,
     .whole = whole,
     .chunk = chunk,
+    .progress = progress,
     .end = end,
     .failure = lls_wire_failure,
     .error = lls_api_error_json,

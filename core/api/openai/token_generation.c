@@ -36,8 +36,11 @@ static json_t *merged(json_t *body, struct lls_api_error *error)
 static json_t *translate(json_t *body, const struct lls_past *past, void **state,
                          struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
-  static const char *const fixed[] = {"echo", "return_token_ids",
-                                      "return_tokens_as_token_ids", "timings_per_token",
+  static const char *const fixed[] = {"echo",
+                                      "return_token_ids",
+                                      "return_tokens_as_token_ids",
+                                      "timings_per_token",
+                                      "return_progress",
                                       NULL};
   (void)past;
   (void)state;
@@ -121,6 +124,7 @@ static const struct lls_body_member members[] = {
     {"return_token_ids", NULL, false},
     {"return_tokens_as_token_ids", NULL, false},
     {"timings_per_token", NULL, false},
+    {"return_progress", NULL, false},
     {NULL, NULL, false}};
 
 const struct lls_dialect lls_token_generation = {

@@ -65,15 +65,30 @@ static void put_phase(json_t **timings, const char *prefix, int64_t tokens, int6
   }
 }
 
+/* Returns the prompt's tokens that were computed so far, without those found in the
+ * cache: all, unless the answer is a report of progress. */
+static int64_t computed_of(const struct lls_choice *choice, int64_t cached)
+{
+  bool begins = choice->first_token_ns == 0 && choice->progress_ns > 0;
+  return (begins ? choice->n_computed : (int64_t)choice->prompt->n_tokens) - cached;
+}
+
+/* Returns the time until the first token, or until the last report of progress: 0 before
+ * a token is computed. */
+static double prompt_ms(const struct lls_choice *choice, int64_t computed)
+{
+  int64_t end_ns =
+      choice->first_token_ns > 0 ? choice->first_token_ns : choice->progress_ns;
+  return computed > 0 ? milliseconds(choice->generation->arrival_ns, end_ns) : 0;
+}
+
 json_t *lls_wire_timings(const struct lls_choice *choice)
 {
-  const struct lls_generation *generation = choice->generation;
   bool known = choice->shared_tokens != UINT32_MAX;
   int64_t cached = known ? choice->shared_tokens : 0;
   json_t *timings = json_pack("{s:I}", "cache_n", (json_int_t)cached);
-  int64_t prompt = (int64_t)choice->prompt->n_tokens - cached, n = choice->n_tokens;
-  put_phase(&timings, "prompt", prompt, prompt,
-            milliseconds(generation->arrival_ns, choice->first_token_ns));
+  int64_t prompt = computed_of(choice, cached), n = choice->n_tokens;
+  put_phase(&timings, "prompt", prompt, prompt, prompt_ms(choice, prompt));
   /* the prompt's last step makes the first token */
   put_phase(&timings, "predicted", n, n > 0 ? n - 1 : 0,
             milliseconds(choice->first_token_ns, choice->last_token_ns));
@@ -84,6 +99,14 @@ void lls_wire_put_timings(json_t **object, const struct lls_choice *choice)
 {
   if (choice->generation->params.timings)
     lls_json_put(object, "timings", lls_wire_timings(choice));
+}
+
+json_t *lls_wire_progress(const struct lls_choice *choice)
+{
+  double ms = milliseconds(choice->generation->arrival_ns, choice->progress_ns);
+  return json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)choice->prompt->n_tokens,
+                   "cache", (json_int_t)choice->shared_tokens, "processed",
+                   (json_int_t)choice->n_computed, "time_ms", (json_int_t)ms);
 }
 
 bool lls_wire_reports(const struct lls_generation *generation, bool wanted)

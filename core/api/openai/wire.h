@@ -22,6 +22,11 @@ json_t *lls_wire_timings(const struct lls_choice *choice);
 /* Puts the timings into an answer or a chunk if the client wants them. */
 void lls_wire_put_timings(json_t **object, const struct lls_choice *choice);
 
+/* Returns llama.cpp's "prompt_progress" of a choice: the tokens of the prompt, those
+ * found in the cache, those found or computed so far, and the milliseconds since the
+ * request came. */
+json_t *lls_wire_progress(const struct lls_choice *choice);
+
 /* Returns the usage of the whole request. */
 json_t *lls_wire_usage(const struct lls_generation *generation);
 /* Puts a chunk's usage into it, if the client wants any. It counts the choice's tokens so

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/api/chat_answer.h"
+#include "core/api/openai/wire.h"
 #include "core/batch/response_item.h"
 #include "core/base/json_memory.h"
 
@@ -363,7 +364,9 @@ json_t *lls_response_whole(const struct lls_generation *generation)
   const struct lls_choice *choice = &generation->choices[0];
   take(r, choice, lls_chat_answer_message(choice));
   finish(r, generation);
-  return response(generation, end_status(generation));
+  json_t *object = response(generation, end_status(generation));
+  lls_wire_put_timings(&object, choice);
+  return object;
 }
 
 static void emit_response(struct lls_response *r, const char *type, json_t *object)
@@ -381,13 +384,39 @@ static void begin(struct lls_response *r, const struct lls_generation *generatio
   emit_response(r, "response.in_progress", response(generation, "in_progress"));
 }
 
+/* Puts llama.cpp's timings into the last of the events. */
+static void time_events(json_t *events, const struct lls_choice *choice)
+{
+  size_t n = json_array_size(events);
+  json_t *last = n > 0 ? json_incref(json_array_get(events, n - 1)) : NULL;
+  if (last != NULL)
+    lls_wire_put_timings(&last, choice);
+  json_decref(last);
+}
+
+json_t *lls_response_progress(struct lls_choice *choice)
+{
+  struct lls_response *r = choice->generation->state;
+  bool fresh = !r->begun;
+  begin(r, choice->generation);
+  if (!fresh)
+    emit_response(r, "response.in_progress", response(choice->generation, "in_progress"));
+  json_t *events = take_events(r);
+  json_t *last = json_array_get(events, json_array_size(events) - 1);
+  json_object_set_new(last, "prompt_progress", lls_wire_progress(choice));
+  time_events(events, choice);
+  return events;
+}
+
 /* The events so far hold the items as they were: later ones change the list. */
 json_t *lls_response_chunk(struct lls_choice *choice)
 {
   struct lls_response *r = choice->generation->state;
   begin(r, choice->generation);
   take(r, choice, lls_chat_answer_delta(choice));
-  return take_events(r);
+  json_t *events = take_events(r);
+  time_events(events, choice);
+  return events;
 }
 
 json_t *lls_response_end(const struct lls_generation *generation)
@@ -398,7 +427,9 @@ json_t *lls_response_end(const struct lls_generation *generation)
   finish(r, generation);
   emit_response(r, is_cut(generation) ? "response.incomplete" : "response.completed",
                 response(generation, status));
-  return take_events(r);
+  json_t *events = take_events(r);
+  time_events(events, &generation->choices[0]);
+  return events;
 }
 
 json_t *lls_response_failure(const struct lls_generation *generation,

@@ -414,6 +414,7 @@ const struct lls_dialect lls_responses = {
     .read_prompts = lls_chat_read_prompts,
     .whole = lls_response_whole,
     .chunk = lls_response_chunk,
+    .progress = lls_response_progress,
     .end = lls_response_end,
     .failure = lls_response_failure,
     .error = lls_api_error_json,

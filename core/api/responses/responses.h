@@ -115,6 +115,7 @@ void lls_response_free(void *response);
 /* The answer, whole and in events, each with its "type": see struct lls_dialect. */
 json_t *lls_response_whole(const struct lls_generation *generation);
 json_t *lls_response_chunk(struct lls_choice *choice);
+json_t *lls_response_progress(struct lls_choice *choice);
 json_t *lls_response_end(const struct lls_generation *generation);
 json_t *lls_response_failure(const struct lls_generation *generation,
                              const struct lls_api_error *error);

@@ -103,6 +103,7 @@ static json_t *translate(json_t *body, bool stream, bool in_list, void **state,
                                         "stream",
                                         "stream_options",
                                         "timings_per_token",
+                                        "return_progress",
                                         NULL};
   json_t *form = merged(body, error);
   if (form == NULL)
