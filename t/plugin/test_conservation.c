@@ -5,12 +5,19 @@
  * released, no plan is refused, and attention reads the computed values. In one of five
  * workloads every layer has a window.
  *
+ * And for every cache with every set of groups of layers, of several block sizes and with
+ * states too, which no model here has: there a rig plays the core (tools/plugin-check).
+ *
  * LLS_WORKLOADS says how many random workloads of a few requests each pair gets.
  */
 #include "t/tap.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "t/plugin/workload.h"
 #include "t/shipped.h"
+#include "tools/plugin-check/groups.h"
 
 #define WORKLOADS TAP_LOTS(40)
 #define VARIANTS  2
@@ -137,9 +144,49 @@ static void test_conservation(void **state)
       run_pair(state, schedulers[s], caches[c], workloads);
 }
 
+/* ---- every cache, every set of groups -------------------------------------------- */
+
+static void run_sets(const struct harness_policy *cache, uint64_t seed,
+                     struct groups_seen *seen)
+{
+  char where[WHERE_MAX], text[4096];
+  struct findings f = {.fd = memfd_create("findings", MFD_CLOEXEC), .where = where};
+  struct harness_loaded l = {0};
+  struct lls_error err;
+  assert_int_equal(policy_load(LLS_KIND_CACHE, cache, &l, &err), 0);
+  bool int8 = lls_cache_makes(&l.module->cache, LLS_FORM_INT8);
+  for (uint32_t i = 0; i < groups_sets() && f.n == 0; i += TAP_STEP(5)) {
+    struct groups_set set;
+    groups_make_set(&set, i, int8);
+    groups_try(l.module, l.params, &set, seed + i, &f, seen);
+  }
+  ssize_t n = pread(f.fd, text, sizeof text - 1, 0);
+  text[n > 0 ? n : 0] = '\0';
+  if (f.n > 0)
+    fail_msg("%s: %.*s", cache->name, (int)strcspn(text, "\n"), text);
+  policy_unload(&l);
+  close(f.fd);
+}
+
+/* `least`: how many of the sets each cache keeps. LLS_SEED draws other requests. */
+static void test_groups(void **state)
+{
+  static const uint32_t least[COUNT(caches)] = {48, 6, 48, 42, 6};
+  const char *first = getenv("LLS_SEED");
+  uint64_t seed = first != NULL ? strtoull(first, NULL, 10) : 1;
+  (void)state;
+  for (uint32_t c = 0; c < COUNT(caches); c++)
+    for (uint32_t i = 0; i < VARIANTS; i++) {
+      struct groups_seen seen = {0};
+      run_sets(&caches[c][i], 1000 * (seed + i), &seen);
+      assert_true(seen.sets >= least[c] / TAP_STEP(6));
+    }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_that_ship_are_here),
-                                     cmocka_unit_test(test_conservation)};
+                                     cmocka_unit_test(test_conservation),
+                                     cmocka_unit_test(test_groups)};
   return cmocka_run_group_tests(tests, workload_setup, workload_teardown);
 }

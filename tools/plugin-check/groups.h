@@ -25,7 +25,7 @@
 #define GROUPS_STEP     24 /* most tokens of a step */
 
 struct groups_set {
-  const char *name; /* such as "FW 1:10 with a host" */
+  char name[64]; /* such as "groups FW, blocks 1:10, with a host" */
   uint32_t n;
   struct lls_group groups[GROUPS_MAX];
   struct lls_group_form forms[GROUPS_MAX][2];
@@ -84,6 +84,20 @@ int groups_create(struct groups_rig *);
 void groups_submit(struct groups_rig *, struct groups_request *);
 /* A token was drawn, or came in otherwise: the view has one more. */
 void groups_append(struct groups_request *);
+
+/* groups_sets.c: the sets are numbered, and these are all. With `int8`, where a
+ * block of group 0 has several units, full ones of a FULL group are to become INT8. */
+uint32_t groups_sets(void);
+void groups_make_set(struct groups_set *, uint32_t number, bool int8);
+
+/* groups_play.c */
+struct groups_seen { /* added up over sets */
+  uint32_t sets, refused, hits, swaps, moved, others;
+};
+/* Makes a manager for the set, and plays it if its caps have the set's kinds. */
+void groups_try(const struct lls_plugin_module *, const void *params,
+                const struct groups_set *, uint64_t seed, struct findings *,
+                struct groups_seen *);
 
 /* groups_memory.c */
 void groups_memory_init(struct groups_memory *, uint32_t units);
