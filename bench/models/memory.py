@@ -130,26 +130,39 @@ def figures(sentence):
     return a_token, total - a_token * TOKENS / 1024, total, float(everything[1]) if everything else total
 
 
+def measure(build, name):
+    """The four figures of a model, and why it is not served, one of which is None."""
+    os.environ.setdefault("LLS_PROFILE_PATH", str(ROOT / "etc/profiles"))
+    os.environ.setdefault("LLS_PLUGIN_PATH", str(build / ".libs"))
+    with tempfile.TemporaryDirectory() as root:
+        Path(root, "device.ini").write_text(DEVICE)
+        Path(root, "model").mkdir()
+        sentence, why = simulate(build, folder_of(MODELS[name][0], Path(root, "model")), Path(root))
+    return (None, why.replace(root, "").split(";")[0]) if sentence is None else (figures(sentence), None)
+
+
+def cells(name, ours):
+    """The figures with the designed ones behind them."""
+    return "".join(f"{n:>11.1f} {f'({d:g})' if d else '':>8}" for n, d in zip(ours, MODELS[name][1:]))
+
+
+COLUMNS = "".join(f"{c:>20}" for c in ("a token, KiB", "a sequence, MiB", "at 32k, MiB", "all, MiB"))
+
+
+def print_models(build, names):
+    """Prints the table of the models, or of those in `names`."""
+    print(f"{'model':<18}{COLUMNS}")
+    for name in MODELS:
+        if names and name not in names:
+            continue
+        ours, why = measure(build, name)
+        print(f"{name:<18}" + (f" not served: {why}" if ours is None else cells(name, ours)), flush=True)
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    build = Path(sys.argv[1]).resolve()
-    os.environ.setdefault("LLS_PROFILE_PATH", str(ROOT / "etc/profiles"))
-    os.environ.setdefault("LLS_PLUGIN_PATH", str(build / ".libs"))
-    columns = ("a token, KiB", "a sequence, MiB", "at 32k, MiB", "all, MiB")
-    print(f"{'model':<18}" + "".join(f"{c:>20}" for c in columns))
-    for name, (model, *designed) in MODELS.items():
-        if sys.argv[2:] and name not in sys.argv[2:]:
-            continue
-        with tempfile.TemporaryDirectory() as root:
-            Path(root, "device.ini").write_text(DEVICE)
-            Path(root, "model").mkdir()
-            sentence, why = simulate(build, folder_of(model, Path(root, "model")), Path(root))
-        if sentence is None:
-            print(f"{name:<18} not served: {why.replace(root, '').split(';')[0]}", flush=True)
-        else:
-            print(f"{name:<18}" + "".join(f"{ours:>11.1f} {f'({d:g})' if d else '':>8}"
-                                          for ours, d in zip(figures(sentence), designed)), flush=True)
+    print_models(Path(sys.argv[1]).resolve(), sys.argv[2:])
 
 
 if __name__ == "__main__":
