@@ -58,7 +58,7 @@ struct lls_remote_options {
   int (*take_phase)(void *context, uint32_t phase, const char *data, size_t n,
                     struct lls_error *err);
   /* [channel] Returns the instance that takes an arrival now; LLS_NOBODY if none can. */
-  uint32_t (*place)(void *context);
+  uint32_t (*place)(void *context, uint32_t prompt_tokens);
   void *context; /* argument of both functions */
 };
 

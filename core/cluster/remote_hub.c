@@ -112,11 +112,13 @@ static void end(struct lls_remote *remote, struct lls_away *a)
 
 /* Turns a request back to the instance with its blocks, or, if that has ended, to one
  * that can prefill it again. */
-static void turn(struct lls_remote *remote, struct lls_remote_head *head)
+static void turn(struct lls_remote *remote, const struct lls_away *a,
+                 struct lls_remote_head *head)
 {
   bool offered = head->mail == LLS_MAIL_OFFER;
   head->mail = offered ? LLS_MAIL_RETURN : LLS_MAIL_AGAIN;
-  head->target = offered ? head->source : remote->place(remote->context);
+  head->target = offered ? head->source
+                         : remote->place(remote->context, a->home->view.prompt_tokens);
 }
 
 void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char *data,
@@ -125,7 +127,7 @@ void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char
   struct lls_away *a = &remote->away[head->slot];
   bool turned = false;
   while (head->target != LLS_NOBODY && lls_remote_is_out(remote, head->target)) {
-    turn(remote, head);
+    turn(remote, a, head);
     turned = true;
   }
   if (remote->failed || head->target == LLS_NOBODY) {
@@ -210,7 +212,7 @@ static bool go_on(struct lls_remote *remote, struct lls_away *a)
   bool again = a->again == v->id && a->again_tokens == v->generated_tokens;
   if (again || (v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens))
     return false;
-  head.target = remote->place(remote->context);
+  head.target = remote->place(remote->context, v->prompt_tokens);
   if (head.target == LLS_NOBODY)
     return false;
   a->again = head.request = v->id;

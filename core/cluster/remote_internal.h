@@ -135,7 +135,7 @@ struct lls_remote {
   struct lls_remote_shape shape;
   int64_t timeout_ns;
   const struct lls_log *log;
-  uint32_t (*place)(void *context);
+  uint32_t (*place)(void *context, uint32_t prompt_tokens);
   int (*take_phase)(void *context, uint32_t phase, const char *data, size_t n,
                     struct lls_error *err);
   void *context; /* argument of both functions */

@@ -300,13 +300,15 @@ void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
 {
   struct lls_remote_other *other = &remote->others[from];
   struct lls_instance *in = lls_remote_instance(remote, from);
-  uint64_t arrived = 0;
+  uint64_t arrived = 0, prompt_tokens = 0;
   LLS_UNPACK(u, arrived);
+  LLS_UNPACK(u, prompt_tokens);
   if (!other->given_up || head->request != other->clearing || u->failed)
     return;
   other->given_up = false;
   other->clearing = 0;
   atomic_store(&remote->threads[from].posted, arrived);
+  atomic_store(&remote->threads[from].posted_tokens, prompt_tokens);
   lls_fetches_find(remote->fetches, from);
   for (uint32_t i = 1; i < remote->n; i++)
     lls_remote_show_loads(remote, i);
@@ -373,6 +375,7 @@ void lls_remote_go_on_clearing(struct lls_remote *remote)
   lls_step_thread_status(remote->mine, &status);
   ((struct lls_remote_head *)(void *)p.data)->request = remote->clearing;
   LLS_PACK(&p, status.arrived);
+  LLS_PACK(&p, status.prompt_tokens);
   lls_remote_show_load(remote);
   lls_remote_send(remote, &p);
   lls_remote_show_status(remote);

@@ -12,6 +12,7 @@
 #include "core/instance/instance.h"
 #include "core/instance/outbox.h"
 #include "core/instance/request.h"
+#include "core/instance/sent_keys.h"
 
 /* Main's record of a step thread, to detect that it hangs (core/loop/hang.h). */
 struct lls_hang {
@@ -36,8 +37,11 @@ struct lls_step_thread {
   void *wake_context;
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
-  struct lls_hang hang;    /* [main], except its trail */
-  _Atomic uint64_t posted; /* arrivals so far; [main] and the channel's thread */
+  struct lls_hang hang; /* [main], except its trail */
+  /* arrivals so far, and the tokens of their prompts; [main] and the channel's thread */
+  _Atomic uint64_t posted, posted_tokens;
+  struct lls_sent_keys sent; /* [main] of the prompts of these arrivals */
+  uint64_t found_tokens;     /* [main] tokens of these prompts that `sent` had before */
   /* snapshot to fill, or NULL; [main], except while one is requested */
   struct lls_snapshot *snapshot;
 

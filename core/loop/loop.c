@@ -23,6 +23,7 @@
 #include "core/loop/hang.h"
 #include "core/loop/instance_life.h"
 #include "core/loop/loop_internal.h"
+#include "core/loop/placing.h"
 #include "core/loop/step_run.h"
 #include "core/policy/adoption.h"
 #include "core/record/snapshot.h"
@@ -62,7 +63,7 @@ static int check_alike(const struct lls_loop_instance *list, uint32_t n,
   return 0;
 }
 
-static uint32_t place_again(void *loop);
+static uint32_t place_again(void *loop, uint32_t prompt_tokens);
 
 static int create_remote(struct lls_loop *l, const struct lls_step_thread_shared *shared,
                          struct lls_error *err)
@@ -79,6 +80,23 @@ static int create_remote(struct lls_loop *l, const struct lls_step_thread_shared
                                        .take_phase = lls_loop_take_phase,
                                        .context = l};
   return lls_remote_create(&o, &l->remote, err);
+}
+
+/* Gives each instance a memory of the prompts sent to it, of as many blocks as the first
+ * one's device holds. */
+static int remember_prompts(struct lls_loop *l, struct lls_error *err)
+{
+  const struct lls_engine *e = l->threads[l->mine].instance.engine;
+  const struct lls_pool_shape *shape = lls_engine_pool_shape(e);
+  uint64_t blocks = l->max_context / shape->block_tokens + 1;
+  uint64_t units = lls_engine_units_for(e, l->max_context);
+  uint64_t held = shape->device_units * blocks / (units > 0 ? units : 1);
+  int rc = 0;
+  for (uint32_t i = 0; i < l->n && rc == 0; i++)
+    rc = lls_sent_init(&l->threads[i].sent, held);
+  return rc < 0 ? lls_fail(err, rc, "out of memory for the keys of %llu blocks",
+                           (unsigned long long)held)
+                : 0;
 }
 
 static int create_threads(struct lls_loop *l, const struct lls_step_thread_shared *shared,
@@ -103,6 +121,8 @@ static int create_threads(struct lls_loop *l, const struct lls_step_thread_share
                                        list[i].role, err);
   if (rc == 0 && shared->options->remote.channel != NULL)
     rc = create_remote(l, shared, err);
+  if (rc == 0 && l->n > 1)
+    rc = remember_prompts(l, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
     rc = l->threads[i].instance.remote ? 0 : lls_step_thread_start(&l->threads[i], err);
   if (rc == 0 && l->remote != NULL && l->mine == 0)
@@ -340,47 +360,11 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
   return lls_constraint_check(s->grammar, l->vocabulary, s->n_tokens, err);
 }
 
-static bool takes_arrivals(const struct lls_step_thread *r)
-{
-  return r->instance.info.role != LLS_ROLE_DECODE &&
-         !atomic_load(&r->instance.health.broken);
-}
-
-/* Returns how many requests the instance has or will get from its inbox. */
-static uint64_t load_of(struct lls_step_thread *r)
-{
-  struct lls_loop_status s;
-  if (r->instance.n_peers == 1)
-    return 0;
-  lls_step_thread_status(r, &s);
-  return (uint64_t)s.waiting + s.running + s.preempted + (r->posted - s.arrived);
-}
-
-/* Chooses the least loaded instance that takes arrivals; among equals the one that has
- * had the fewest. */
-static struct lls_step_thread *choose(struct lls_loop *l)
-{
-  struct lls_step_thread *best = &l->threads[0];
-  uint64_t least = UINT64_MAX;
-  for (uint32_t i = 0; i < l->n; i++) {
-    struct lls_step_thread *r = &l->threads[i];
-    uint64_t load = takes_arrivals(r) ? load_of(r) : UINT64_MAX;
-    if (load > least || (load == least && r->posted >= best->posted))
-      continue;
-    least = load;
-    best = r;
-  }
-  return best;
-}
-
 /* [channel] Chooses an instance for a request whose instance is lost. */
-static uint32_t place_again(void *loop)
+static uint32_t place_again(void *loop, uint32_t prompt_tokens)
 {
-  struct lls_step_thread *r = choose(loop);
-  if (!takes_arrivals(r))
-    return LLS_NOBODY;
-  r->posted++;
-  return r->instance.info.index;
+  struct lls_step_thread *r = lls_placing_again(loop, prompt_tokens);
+  return r != NULL ? r->instance.info.index : LLS_NOBODY;
 }
 
 int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t *id,
@@ -402,7 +386,6 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
                     l->max_requests);
   uint32_t room = l->max_context - s->n_tokens;
   uint32_t max_new_tokens = s->max_new_tokens < room ? s->max_new_tokens : room;
-  struct lls_step_thread *r = choose(l);
   const struct lls_instance *in = &l->threads[l->mine].instance;
   int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(in);
   struct lls_live_context context = l->live;
@@ -421,8 +404,8 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
     lls_slots_give_back(&l->slots, slot);
     return rc;
   }
+  struct lls_step_thread *r = lls_placing_choose(l, live);
   l->alive++;
-  r->posted++;
   if (l->front.on_arrival != NULL)
     l->front.on_arrival(l->front.context, &live->view);
   lls_inbox_post(&r->inbox, live);

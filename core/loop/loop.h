@@ -2,8 +2,8 @@
 /*
  * The step loops of the instances, as the rest of the daemon sees them: submit a
  * request, get its tokens as events, cancel it, drain, read the status. Callers need not
- * know which instance has a request: the loop gives it to the least loaded instance that
- * takes arrivals (mixed or prefill), and schedulers may hand it over.
+ * know which instance has a request: the loop gives it to one that takes arrivals (mixed
+ * or prefill; placing.h), and schedulers may hand it over.
  *
  * Several threads meet here. [main] is the libuv thread: it owns connections and text.
  * [step] is an instance's own thread: it owns its request table, its plugins and its

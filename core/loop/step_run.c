@@ -230,6 +230,7 @@ void lls_step_thread_free(struct lls_step_thread *r)
   lls_inbox_free(&r->inbox);
   lls_outbox_free(&r->outbox);
   lls_request_table_free(&r->table);
+  lls_sent_free(&r->sent);
   free(r->snapshot);
   pthread_mutex_destroy(&r->status_lock);
 }

@@ -157,6 +157,29 @@ static void count_cached(const struct lls_instance *in,
   }
 }
 
+/* Adds the tokens that these requests have to compute, for the choice of an instance. */
+static void count_pending(const struct lls_request_list *list, struct lls_loop_status *s)
+{
+  for (uint32_t i = 0; i < list->n; i++)
+    s->pending_tokens += lls_request_pending(list->items[i]);
+}
+
+static void count_work(struct lls_instance *in)
+{
+  struct lls_loop_status *s = &in->status;
+  s->waiting = in->waiting.n;
+  s->running = in->running.n;
+  s->preempted = in->preempted.n + in->moving.n;
+  s->offered = in->migration.incoming.n;
+  s->pending_tokens = 0;
+  if (in->n_peers == 1)
+    return;
+  count_pending(&in->waiting, s);
+  count_pending(&in->running, s);
+  count_pending(&in->preempted, s);
+  count_pending(&in->moving, s);
+}
+
 static void count_refusals(const struct lls_policy_host *host,
                            struct lls_policy_status *s)
 {
@@ -183,16 +206,13 @@ static void count_memory(struct lls_instance *in)
   count_cached(in, &in->running, s);
   count_cached(in, &in->preempted, s);
   count_cached(in, &in->moving, s);
-  s->waiting = in->waiting.n;
-  s->running = in->running.n;
-  s->preempted = in->preempted.n + in->moving.n;
-  s->offered = in->migration.incoming.n;
 }
 
 void lls_instance_count(struct lls_instance *in)
 {
   LLS_ON_STEP(in);
   count_memory(in);
+  count_work(in);
   lls_policy_stats_take(in);
   lls_peer_loads_show(in);
   in->deferred = false;

@@ -2,10 +2,10 @@
 /*
  * Cache managers: where each sequence's cached state is stored.
  *
- *     model's layers     --> groups (data)         manager (a plugin)        kernels
- *     5 attend to all        0 FULL      5 units   5u 5u 5u 5u 5u ... 5u     base + unit
- * x 25 have a window       1 WINDOW   50 units   -- -- -- 50u 50u 50u      unit_bytes (30
- * fold a state       1 STATE   983 units   [read] [written])
+ *     model's layers       groups (data)         manager (a plugin)       kernels
+ *     5 attend to all  --> 0 FULL      5 units   5u 5u 5u 5u ... 5u   --> base + unit
+ *     25 have a window --> 1 WINDOW   50 units   -- -- 50u ... 50u           x unit_bytes
+ *     (30 keep a state --> 2 STATE   983 units   read, written)
  *
  *     pool: one array of equal units, u            |u|u|u|u|u|u|u|u|u| ... |
  *

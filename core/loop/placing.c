@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The choice of an instance for an arrival; see placing.h. */
+#include "core/loop/placing.h"
+
+#include "core/config/instance_list.h"
+#include "core/instance/request.h"
+#include "core/instance/step_thread.h"
+#include "core/loop/loop_internal.h"
+
+#define FIRST_ANSWER 256  /* tokens of an answer, while none has ended yet */
+#define TRUSTED      1024 /* tokens that count as found cached before any was */
+
+/* The work that waits on an instance. */
+struct work {
+  uint64_t prompt_tokens; /* not computed yet */
+  uint64_t requests;      /* that it has, or will get from its inbox */
+  double trust;           /* part of the tokens found in `sent` that were found cached */
+};
+
+/* Adds the answers of the instance to `tokens` and `answers`. */
+static struct work work_of(struct lls_step_thread *r, uint64_t *tokens, uint64_t *answers)
+{
+  struct lls_loop_status s;
+  lls_step_thread_status(r, &s);
+  *tokens += s.generated_tokens;
+  for (uint32_t i = 0; i <= LLS_FINISH_ERROR; i++)
+    *answers += s.finished[i];
+  return (struct work){
+      .prompt_tokens = s.pending_tokens + (r->posted_tokens - s.prompt_tokens),
+      .requests = (uint64_t)s.waiting + s.running + s.preempted + (r->posted - s.arrived),
+      .trust = s.shared_tokens < r->found_tokens
+                   ? (double)(TRUSTED + s.shared_tokens) / (TRUSTED + r->found_tokens)
+                   : 1};
+}
+
+static bool is_open(const struct lls_step_thread *r)
+{
+  return r->instance.info.role != LLS_ROLE_DECODE &&
+         !atomic_load(&r->instance.health.broken);
+}
+
+/* Returns how many tokens of the prompt were sent to the instance before. At least one
+ * is always computed. */
+static uint32_t found_tokens(const struct lls_step_thread *r, const struct lls_live *live)
+{
+  uint32_t blocks = r->sent.all != NULL
+                        ? lls_sent_find(&r->sent, live->keys.all, live->view.n_keys)
+                        : 0;
+  uint32_t tokens = blocks * live->keys.block_tokens;
+  return tokens < live->view.prompt_tokens ? tokens : live->view.prompt_tokens - 1;
+}
+
+/* Chooses the instance with the least work; of equal ones that which has had the fewest
+ * requests. live: NULL if no cache is to count. */
+static struct lls_step_thread *least(struct lls_loop *l, const struct lls_live *live)
+{
+  struct work works[LLS_MAX_INSTANCES];
+  uint64_t tokens = 0, answers = 0, least_work = UINT64_MAX;
+  struct lls_step_thread *best = &l->threads[0];
+  for (uint32_t i = 0; i < l->n; i++)
+    works[i] = work_of(&l->threads[i], &tokens, &answers);
+  uint64_t answer = answers > 0 ? tokens / answers : FIRST_ANSWER;
+  for (uint32_t i = 0; i < l->n; i++) {
+    struct lls_step_thread *r = &l->threads[i];
+    if (!is_open(r))
+      continue;
+    uint64_t work = works[i].prompt_tokens + works[i].requests * answer / 2;
+    if (live != NULL)
+      work +=
+          live->view.prompt_tokens - (uint64_t)(works[i].trust * found_tokens(r, live));
+    if (work > least_work || (work == least_work && r->posted >= best->posted))
+      continue;
+    least_work = work;
+    best = r;
+  }
+  return best;
+}
+
+static void count(struct lls_step_thread *r, uint32_t prompt_tokens)
+{
+  r->posted++;
+  r->posted_tokens += prompt_tokens;
+}
+
+struct lls_step_thread *lls_placing_choose(struct lls_loop *l, struct lls_live *live)
+{
+  struct lls_step_thread *r = &l->threads[0];
+  LLS_ON_MAIN(l);
+  if (l->n > 1) {
+    lls_live_name_blocks(live);
+    r = least(l, live);
+    r->found_tokens += found_tokens(r, live);
+    if (r->sent.all != NULL)
+      lls_sent_note(&r->sent, live->keys.all, live->view.n_keys);
+  }
+  count(r, live->view.prompt_tokens);
+  return r;
+}
+
+struct lls_step_thread *lls_placing_again(struct lls_loop *l, uint32_t prompt_tokens)
+{
+  struct lls_step_thread *r = least(l, NULL);
+  if (!is_open(r))
+    return NULL;
+  count(r, prompt_tokens);
+  return r;
+}
