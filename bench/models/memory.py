@@ -7,7 +7,8 @@ designed for. One command prints a table:
 A model's config.json is that of etc/profiles/models, or is written by transformers' own class with the published
 sizes, which are in MODELS; weights are not needed, since llmserve-sim loads none. Blocks have 16 tokens in bf16, a
 sequence 32,768 tokens. Column "a token": KiB that each further token adds for good, so those of layers that read all
-tokens. "a sequence": MiB that it has however long it is, which are windows and states. "at 32k": MiB of the sequence.
+tokens. "a sequence": MiB that it has however long it is, which are windows and one state; checkpoints of states stay
+where no sequence needs the memory, and are not counted. "at 32k": MiB of the sequence.
 "all": if every layer kept all tokens. Each is followed by the designed figure. A model that is not served yet has the
 server's sentence in place of figures. It needs transformers."""
 import json
@@ -70,7 +71,7 @@ MODELS = {
                                  num_key_value_heads=8, mamba_n_heads=128, mamba_d_head=64, mamba_d_state=128,
                                  mamba_n_groups=1, mamba_expand=2,
                                  layer_types=mixed("attention", "mamba", 10, 40)), 16, 145.7, 658, 0),
-    "LFM2-1.2B": (config("Lfm2Config", num_hidden_layers=16, full_attn_idxs=[2, 5, 8, 10, 12, 14]), 12, 0.08, 384, 0),
+    "LFM2-1.2B": (config("Lfm2Config", hidden_size=2048, num_hidden_layers=16, full_attn_idxs=[2, 5, 8, 10, 12, 14]), 12, 0.08, 384, 0),
 }
 
 DEVICE = """[device]

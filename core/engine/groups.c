@@ -208,10 +208,12 @@ static size_t held_tokens(const struct lls_engine *e, const struct lls_group *g,
   return gives_back ? lls_least_size(slides, tokens) : tokens;
 }
 
-/* States of a sequence: its own and a checkpoint; in a step that one more is written. */
+/* States of a sequence: its own. Its checkpoints in the prefix index are kept while no
+ * sequence needs their memory, as blocks of ended requests are. A step that leaves one
+ * reads a state, writes it, and writes the next. */
 static size_t states_for(size_t step)
 {
-  return step > 0 ? 3 : 2;
+  return step > 0 ? 3 : 1;
 }
 
 static size_t units_for(const struct lls_engine *e, size_t tokens, size_t step)

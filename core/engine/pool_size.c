@@ -44,9 +44,10 @@ static uint32_t sequence_tokens(const struct lls_engine *e, char *why, size_t si
   return context;
 }
 
-/* Units for max_sequences sequences. Only some layers have windows where there are
- * several groups; then the tokens of a step, which are more than those windows have, are
- * counted once for all sequences. */
+/* Units for max_sequences sequences. Only some layers have windows or states where there
+ * are several groups; then the tokens of a step, which are more than those windows have,
+ * and two states that a step may write after the one it reads, are counted once for all
+ * sequences. */
 static size_t full_units(const struct lls_engine *e)
 {
   size_t n = e->options.max_sequences, context = e->caps.max_context;

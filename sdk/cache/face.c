@@ -53,6 +53,8 @@ int lls_pol_face_rollback(void *self, uint32_t mark)
 int lls_pol_face_commit(void *self)
 {
   struct lls_pol_side *m = self;
+  if (m->journal.open)
+    lls_pol_side_keep_states(m);
   int rc = lls_pol_journal_commit(&m->journal);
   if (rc < 0)
     return rc;

@@ -200,14 +200,13 @@ struct wanted {
   bool any;
 };
 
-/* A sequence needs room for two states at some time: the one read, and the one written.
- */
+/* One state is enough for a sequence that has the pool alone: no other one reads it. */
 static void count_states(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
                          uint32_t group, bool back, struct wanted *w)
 {
   uint32_t kind = m->kinds[LLS_TIER_DEVICE][group], held = side_list(m, s, group)->past;
   uint32_t wanted = side_states_wanted(m, s, group);
-  w->all[kind] += lls_pol_max(wanted, 2);
+  w->all[kind]++;
   w->taken[kind] += back ? wanted : wanted - held;
 }
 
@@ -242,7 +241,7 @@ static bool count_wanted(const struct lls_pol_side *m, const struct lls_pol_sequ
     w->all[m->kinds[LLS_TIER_DEVICE][group]] += lls_pol_side_peak(m, s, r, group, tokens);
   for (uint32_t group = m->own_groups; group < m->n_groups; group++) {
     if (side_is_state(m, group)) {
-      w->any |= !side_states_suffice(m, s, r, group, tokens);
+      w->any |= side_list(m, s, group)->past < side_states_wanted(m, s, group);
       count_states(m, s, group, back, w);
       continue;
     }
@@ -277,7 +276,7 @@ static bool bring_back(struct lls_pol_side *m, struct lls_pol_sequence *s)
 }
 
 static bool place(struct lls_pol_side *m, struct lls_pol_sequence *s,
-                  const struct lls_request *r, uint32_t tokens, const struct wanted *w)
+                  const struct wanted *w)
 {
   bool begins = s->where == LLS_POL_NOWHERE;
   if (begins)
@@ -289,7 +288,7 @@ static bool place(struct lls_pol_side *m, struct lls_pol_sequence *s,
   if (s->where == LLS_POL_ON_HOST && !bring_back(m, s))
     return false;
   for (uint32_t group = 0; group < m->n_groups; group++)
-    if (side_is_state(m, group) ? !side_states_grow(m, s, r, group, tokens)
+    if (side_is_state(m, group) ? !side_states_grow(m, s, group)
                                 : !lls_pol_side_grow(m, s, group, w->past[group]))
       return false;
   return true;
@@ -297,25 +296,26 @@ static bool place(struct lls_pol_side *m, struct lls_pol_sequence *s,
 
 /* Do the blocks that it has suffice? So it is for nearly every decode. */
 static bool has_room(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                     const struct lls_request *r, uint32_t tokens)
+                     uint32_t tokens)
 {
   if (s->where != LLS_POL_ON_DEVICE)
     return false;
   for (uint32_t group = m->own_groups; group < m->n_groups; group++)
     if (side_is_state(m, group)
-            ? !side_states_suffice(m, s, r, group, tokens)
+            ? side_list(m, s, group)->past < side_states_wanted(m, s, group)
             : (uint64_t)side_list(m, s, group)->past * m->block_tokens <
                   (uint64_t)s->cached + tokens)
       return false;
   return true;
 }
 
-int lls_pol_side_reserve(struct lls_pol_side *m, struct lls_pol_sequence *s,
-                         const struct lls_request *r, uint32_t tokens)
+/* Takes what a step of `tokens` tokens needs. */
+static int take_needs(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                      const struct lls_request *r, uint32_t tokens)
 {
   struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
   struct wanted w;
-  if (has_room(m, s, r, tokens))
+  if (has_room(m, s, tokens))
     return LLS_RESERVE_OK;
   if (!count_wanted(m, s, r, tokens, &w))
     return LLS_RESERVE_NEVER;
@@ -327,7 +327,16 @@ int lls_pol_side_reserve(struct lls_pol_side *m, struct lls_pol_sequence *s,
       !lls_pol_slabs_fits(slabs, w.taken))
     return LLS_RESERVE_LATER;
   lls_pol_slabs_verb(slabs);
-  return place(m, s, r, tokens, &w) ? LLS_RESERVE_OK : LLS_RESERVE_LATER;
+  return place(m, s, &w) ? LLS_RESERVE_OK : LLS_RESERVE_LATER;
+}
+
+int lls_pol_side_reserve(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                         const struct lls_request *r, uint32_t tokens)
+{
+  int rc = take_needs(m, s, r, tokens);
+  if (rc != LLS_RESERVE_OK || m->rows.states == 0)
+    return rc;
+  return side_states_wish(m, s, r, tokens) ? LLS_RESERVE_OK : LLS_RESERVE_LATER;
 }
 
 /* ---- giving back ------------------------------------------------------------------ */
@@ -354,6 +363,9 @@ void lls_pol_side_shrink(struct lls_pol_side *m, struct lls_pol_sequence *s,
 
 int lls_pol_side_trim(struct lls_pol_side *m, struct lls_pol_sequence *s)
 {
+  if (!side_can_note(m, 0))
+    return -ENOBUFS;
+  side_states_withdraw(m, s);
   for (uint32_t group = 0; group < m->n_groups; group++) {
     uint32_t past = side_is_state(m, group) ? s->cached > 0 : blocks_of(m, s->cached);
     uint32_t now = side_list(m, s, group)->past;
@@ -376,6 +388,7 @@ int lls_pol_side_drop(struct lls_pol_side *m, struct lls_pol_sequence *s)
     return -ENOBUFS;
   for (uint32_t group = m->n_groups; group-- > 0;)
     let_go(m, s, group, side_list(m, s, group)->gone, side_list(m, s, group)->past);
+  side_states_withdraw(m, s);
   lls_pol_rows_end(&m->rows, s);
   return 0;
 }

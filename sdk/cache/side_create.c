@@ -190,14 +190,21 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
                  CHANGES_PER_SEQUENCE * (uint64_t)m->host->engine->max_sequences) +
       m->more_changes;
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
-  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
+  m->max_wishing = m->rows.states != 0 ? m->host->engine->max_sequences : 0;
+  m->wish_changes = SIDE_CHANGES * m->max_wishing;
+  m->journal.changes =
+      calloc((size_t)m->journal.max + m->wish_changes, sizeof *m->journal.changes);
+  m->wishes = calloc(m->rows.n_slots, sizeof *m->wishes);
+  m->wishing = calloc((size_t)m->max_wishing + 1, sizeof *m->wishing);
   m->max_copies = 2 * blocks + m->more_copies;
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->pending = calloc(m->max_copies, sizeof *m->pending);
   m->marks = calloc(most, sizeof *m->marks);
   m->waits = calloc(m->rows.n_slots, sizeof *m->waits);
-  return m->journal.changes && m->copies && m->pending && m->marks && m->waits ? 0
-                                                                               : -ENOMEM;
+  return m->journal.changes && m->copies && m->pending && m->marks && m->waits &&
+                 m->wishes && m->wishing
+             ? 0
+             : -ENOMEM;
 }
 
 int lls_pol_side_create(struct lls_pol_side *m, const struct lls_host *host,
@@ -232,7 +239,8 @@ void lls_pol_side_make_empty(struct lls_pol_side *m)
     lls_pol_slabs_make_empty(&m->slabs[tier]);
   lls_pol_tree_make_empty(&m->tree);
   lls_pol_rows_make_empty(&m->rows);
-  m->n_copies = m->n_pending = m->n_waiting = 0;
+  m->n_copies = m->n_pending = m->n_waiting = m->n_wishing = 0;
+  memset(m->wishes, 0, m->rows.n_slots * sizeof *m->wishes);
   memset(m->waits, 0, m->rows.n_slots * sizeof *m->waits);
 }
 
@@ -247,4 +255,6 @@ void lls_pol_side_destroy(struct lls_pol_side *m)
   free(m->pending);
   free(m->marks);
   free(m->waits);
+  free(m->wishes);
+  free(m->wishing);
 }

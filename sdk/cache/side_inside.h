@@ -67,16 +67,19 @@ static inline bool side_is_state(const struct lls_pol_side *m, uint32_t group)
   return lls_pol_rows_is_state(&m->rows, group);
 }
 
-/* side_states.c, for groups of kind STATE. The states that the list has when a step is
- * reserved, without checkpoints. */
+/* side_states.c, for groups of kind STATE. The states that a step needs: the one that it
+ * reads, and another to write where other sequences read that. */
 uint32_t side_states_wanted(const struct lls_pol_side *, const struct lls_pol_sequence *,
                             uint32_t group);
-/* Does the list have all that a step of `tokens` tokens wants? */
-bool side_states_suffice(const struct lls_pol_side *, const struct lls_pol_sequence *,
-                         const struct lls_request *, uint32_t group, uint32_t tokens);
-/* Takes the states for such a step; false: there is no room for those wanted. */
+/* Takes the states that a step needs; false: there is no room. */
 bool side_states_grow(struct lls_pol_side *, const struct lls_pol_sequence *,
-                      const struct lls_request *, uint32_t group, uint32_t tokens);
+                      uint32_t group);
+/* Notes the checkpoints that a step of `tokens` tokens should leave, which
+ * lls_pol_side_keep_states makes. False: the journal is full. */
+bool side_states_wish(struct lls_pol_side *, const struct lls_pol_sequence *,
+                      const struct lls_request *, uint32_t tokens);
+/* The sequence has no step any more in this transaction. */
+void side_states_withdraw(struct lls_pol_side *, const struct lls_pol_sequence *);
 /* Holds the tree's state after the request's first `blocks` blocks. */
 void side_states_hold(struct lls_pol_side *, const struct lls_pol_sequence *,
                       const struct lls_request *, uint32_t group, uint32_t blocks);

@@ -343,6 +343,14 @@ void lls_pol_tree_forget(struct lls_pol_tree *t, uint32_t tier, uint32_t unit)
     leave(t, tier, place);
 }
 
+void lls_pol_tree_remove(struct lls_pol_tree *t, uint32_t tier, uint32_t unit)
+{
+  uint32_t place = *place_of(t, tier, unit);
+  LLS_POL_CHECK(place != LLS_POL_NIL && !reads_all(t, group_of(t, place)));
+  set(t, &t->n_dropped, t->n_dropped + 1);
+  leave(t, tier, place);
+}
+
 /* Returns true if a group reads all tokens: a node is then useless without its parent. */
 static bool has_family(const struct lls_pol_tree *t)
 {

@@ -120,12 +120,73 @@ static void test_swap(void **unused)
   rig_end(&r);
 }
 
+/* Runs `tokens` more; false: reserve had no room for them. */
+static bool advance(struct rig *r, struct rig_request *q, uint32_t tokens)
+{
+  struct lls_need need = {.size = sizeof need};
+  struct lls_block_table table;
+  assert_int_equal(lls_pol_face_begin(r->side), 0);
+  assert_int_equal(lls_pol_face_need(r->side, &q->view, tokens, 0, &need), 0);
+  if (q->view.cached_tokens > 0) /* another block of K and V, at most for each token */
+    assert_true(need.new_units <= tokens * r->side->units[LLS_TIER_DEVICE][0]);
+  if (lls_pol_face_reserve(r->side, &q->view, tokens, 0, 0) != LLS_RESERVE_OK) {
+    assert_int_equal(lls_pol_face_rollback(r->side, 0), 0);
+    assert_int_equal(lls_pol_face_commit(r->side), 0);
+    return false;
+  }
+  assert_int_equal(lls_pol_face_commit(r->side), 0);
+  assert_int_equal(lls_pol_face_table(r->side, &q->view, &table), 0);
+  const struct lls_group_list *l = &table.lists[1];
+  uint32_t written = l->entries[l->n_entries - 1].block;
+  assert_false(lls_pol_tree_has(&r->side->tree, LLS_TIER_DEVICE, written));
+  q->view.cached_tokens += tokens;
+  lls_pol_face_computed(r->side, &q->view, q->view.cached_tokens);
+  free(rig_audit(r));
+  return true;
+}
+
+/* Do two requests that have nothing in common run to their ends in a pool of that size?
+ * One ends a step at its checkpoint, the other passes it inside of a step. */
+static bool suffices(uint32_t units, bool shares)
+{
+  static const uint32_t steps[2][3] = {{20, 8, 2}, {20, 10, 1}};
+  static struct rig r;
+  begin(&r);
+  lls_pol_side_destroy(r.side);
+  free(r.side);
+  r.geometry.device_units = units;
+  r.side = rig_side(&r);
+  r.side->shares = shares;
+  struct rig_request *q[2] = {submit(&r, 30, 0), submit(&r, 30, 0)};
+  bool done = true;
+  for (uint32_t i = 0; i < 60 && done; i++)
+    for (uint32_t one = 0; one < 2 && done; one++)
+      done = advance(&r, q[one], i < 3 ? steps[one][i] : 1);
+  if (done && shares) /* the checkpoints had to leave */
+    assert_true(r.evicted > 0);
+  rig_end(&r);
+  return done;
+}
+
+/* Where two requests have room without checkpoints, they have it with them: neither waits
+ * or is preempted so that a checkpoint stays. */
+static void test_checkpoints_give_way(void **unused)
+{
+  uint32_t units = 60;
+  (void)unused;
+  while (!suffices(units, false))
+    assert_true(++units < UNITS);
+  assert_true(suffices(units, true));
+  assert_true(suffices(units + 1, true));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_prompt),
       cmocka_unit_test(test_branch),
       cmocka_unit_test(test_swap),
+      cmocka_unit_test(test_checkpoints_give_way),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

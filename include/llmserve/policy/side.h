@@ -32,6 +32,11 @@ struct lls_pol_side_form { /* the form that a group's full blocks have in a tier
   uint32_t kind;  /* class of such blocks in the tier's slabs */
 };
 
+struct lls_pol_side_wish { /* a sequence's checkpoints, until the transaction ends */
+  uint32_t due, listed;
+  uint32_t at[LLS_POL_MAX_STATES - 2]; /* tokens after which one is made in the step; 0 */
+};
+
 /* A manager's state begins with this. */
 struct lls_pol_side {
   const struct lls_host *host;
@@ -79,6 +84,11 @@ struct lls_pol_side {
   bool *waits;
   uint32_t n_waiting;
 
+  struct lls_pol_side_wish *wishes; /* (slots) */
+  uint32_t *wishing;                /* (max_wishing) slots, each once */
+  uint32_t n_wishing, max_wishing;
+  uint32_t wish_changes; /* changes in the journal that are for wishes alone */
+
   struct lls_copy *copies;  /* (max_copies) of this step */
   struct lls_copy *pending; /* (max_copies) copies that come first in the next step */
   uint32_t n_copies, n_pending, max_copies;
@@ -114,6 +124,11 @@ void lls_pol_side_shared(const struct lls_pol_side *, const struct lls_pol_seque
  * from the host. */
 int lls_pol_side_reserve(struct lls_pol_side *, struct lls_pol_sequence *,
                          const struct lls_request *, uint32_t tokens);
+/* Makes checkpoints of states that the transaction's steps pass, of the room that is
+ * left: last of all before its commit, since a step without such room writes over a
+ * checkpoint.
+ */
+void lls_pol_side_keep_states(struct lls_pol_side *);
 /* Holds the prefix of a waiting request that the tree has; how many tokens. Without
  * `take` it changes nothing. */
 uint32_t lls_pol_side_prefix(struct lls_pol_side *, struct lls_pol_sequence *,

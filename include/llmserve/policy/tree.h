@@ -124,6 +124,8 @@ void lls_pol_tree_let_go(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
 bool lls_pol_tree_has(const struct lls_pol_tree *, uint32_t tier, uint32_t unit);
 /* Removes a block from the tree, unless it has holders or other blocks need it. */
 void lls_pol_tree_forget(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
+/* Removes a block that may have holders, of a group that does not read all tokens. */
+void lls_pol_tree_remove(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
 /* Call it when a block has moved within its tier (owner in slabs.h); its holders are
  * updated by their owner. */
 void lls_pol_tree_moved(struct lls_pol_tree *, uint32_t tier, uint32_t from, uint32_t to);
