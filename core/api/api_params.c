@@ -9,6 +9,7 @@
 
 #include "core/api/params_internal.h"
 #include "core/lora/lora_set.h"
+#include "text/template/template.h"
 
 #define BOTH         (LLS_COMPLETIONS | LLS_CHAT)
 #define MESSAGES     (LLS_CHAT | LLS_TOKENIZE_CHAT)
@@ -92,6 +93,8 @@ const struct lls_row lls_param_rows[] = {
     ODD("logit_bias", BOTH, lls_param_logit_bias),
     ODD("allowed_token_ids", BOTH, lls_param_allowed_token_ids),
     ODD("bad_words", BOTH, lls_param_bad_words),
+    ODD("logprob_token_ids", BOTH, lls_param_logprob_ids),
+    ODD("chat_template", MESSAGES, lls_param_chat_template),
     ODD("seed", BOTH, lls_param_seed),
     FLAG("ignore_eos", BOTH, ignore_eos),
     ODD("stop", BOTH, lls_param_stop),
@@ -350,6 +353,8 @@ void lls_api_params_free(struct lls_api_params *params)
 {
   lls_adapter_unref(params->adapter);
   params->adapter = NULL;
+  lls_chat_template_free(params->chat_template);
+  params->chat_template = NULL;
   lls_stop_set_free(&params->stop);
   for (size_t i = 0; i < params->n_stop_regex; i++)
     lls_regex_finder_destroy(params->stop_regex[i]);

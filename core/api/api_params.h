@@ -97,6 +97,9 @@ struct lls_api_params {
   uint32_t *allowed;  /* a bit for each token of the vocabulary, or NULL: all */
   int32_t *bad_words; /* (n_bad_words) as lls_submission has them */
   size_t n_bad_words;
+  /* (n_logprob_ids) tokens that are the alternatives in place of the likeliest ones */
+  int32_t logprob_ids[LLS_MAX_LOGPROBS];
+  uint32_t n_logprob_ids;
   int64_t logprobs; /* alternatives for each token; LLS_UNSET = no logprobs */
   bool chat_logprobs;
   int64_t top_logprobs;
@@ -128,11 +131,13 @@ struct lls_api_params {
   char cache_salt[257];
   size_t cache_salt_bytes;
   struct lls_api_tools tools;
-  struct lls_adapter *adapter; /* that `model` names, a reference; or NULL */
-  bool all_content;            /* the grammar leaves no place for reasoning or calls */
+  struct lls_chat_template *chat_template; /* the request's own, or NULL */
+  struct lls_adapter *adapter;             /* that `model` names, a reference; or NULL */
+  bool all_content; /* the grammar leaves no place for reasoning or calls */
 };
 
 struct lls_tokenizer;
+struct lls_chat_template;
 struct lls_grammar;
 
 /* The limits and defaults that parameters are read with. */

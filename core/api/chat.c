@@ -240,11 +240,17 @@ static json_t *read_messages(const struct lls_api_config *config, const json_t *
   return out;
 }
 
-static int render(const struct lls_api_config *config, const json_t *messages,
+/* Returns the template of a request: its own, or the model's; NULL: there is none. */
+static const struct lls_chat_template *template_of(const struct lls_api_config *config,
+                                                   const struct lls_api_params *params)
+{
+  return params->chat_template != NULL ? params->chat_template : config->chat_template;
+}
+
+static int render(const struct lls_chat_template *chat_template, const json_t *messages,
                   const json_t *variables, bool add_generation_prompt, char **text,
                   size_t *length, struct lls_api_error *error)
 {
-  const struct lls_chat_template *chat_template = config->chat_template;
   struct lls_error why = {0};
   if (chat_template == NULL)
     return lls_api_fail(error, 400, NULL, NULL,
@@ -267,13 +273,12 @@ static int render(const struct lls_api_config *config, const json_t *messages,
 }
 
 /* Refuses documents if the model's template does not show them. */
-static int check_documents(const struct lls_api_config *config, const json_t *body,
-                           struct lls_api_error *error)
+static int check_documents(const struct lls_chat_template *chat_template,
+                           const json_t *body, struct lls_api_error *error)
 {
   const json_t *documents = json_object_get(body, "documents");
-  const char *source = config->chat_template != NULL
-                           ? lls_chat_template_source(config->chat_template, true)
-                           : "";
+  const char *source =
+      chat_template != NULL ? lls_chat_template_source(chat_template, true) : "";
   if (json_array_size(documents) == 0 || strstr(source, "documents") != NULL)
     return 0;
   return lls_api_fail(error, 400, "unsupported_parameter", "documents",
@@ -283,9 +288,10 @@ static int check_documents(const struct lls_api_config *config, const json_t *bo
 
 /* Returns the variables for the template, a new reference; or NULL with *error set. */
 static json_t *read_variables(const struct lls_api_config *config, const json_t *body,
+                              const struct lls_api_params *params,
                               struct lls_api_error *error)
 {
-  if (check_documents(config, body, error) != 0)
+  if (check_documents(template_of(config, params), body, error) != 0)
     return NULL;
   json_t *given = json_object_get(body, "chat_template_kwargs");
   json_t *tools = json_object_get(body, "tools");
@@ -313,12 +319,12 @@ static json_t *read_variables(const struct lls_api_config *config, const json_t 
 }
 
 /* Renders a chat whose last message the answer continues. */
-static int render_open(const struct lls_api_config *config, json_t *messages,
+static int render_open(const struct lls_chat_template *chat_template, json_t *messages,
                        const json_t *variables, char **text, size_t *length,
                        struct lls_api_error *error)
 {
   if (lls_chat_mark_end(messages, error) != 0 ||
-      render(config, messages, variables, false, text, length, error) != 0)
+      render(chat_template, messages, variables, false, text, length, error) != 0)
     return -1;
   if (lls_chat_cut_at_end(*text, length, error) == 0)
     return 0;
@@ -354,13 +360,14 @@ int lls_chat_render(const struct lls_api_config *config, const json_t *body,
   json_t *messages = shown_messages(config, body, params, error);
   if (messages == NULL)
     return -1;
-  json_t *variables = read_variables(config, body, error);
+  json_t *variables = read_variables(config, body, params, error);
+  const struct lls_chat_template *chat_template = template_of(config, params);
   int status = -1;
   if (variables != NULL && params->continue_final_message)
-    status = render_open(config, messages, variables, text, length, error);
+    status = render_open(chat_template, messages, variables, text, length, error);
   else if (variables != NULL)
-    status = render(config, messages, variables, params->add_generation_prompt, text,
-                    length, error);
+    status = render(chat_template, messages, variables, params->add_generation_prompt,
+                    text, length, error);
   json_decref(variables);
   json_decref(messages);
   return status;

@@ -101,6 +101,16 @@ int lls_param_class(const json_t *value, const char *name,
 int lls_param_tier(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error);
+/* params_trusted.c. lls_params_check_logprob_ids runs once all parameters are read. */
+int lls_param_logprob_ids(const json_t *value, const char *name,
+                          const struct lls_params_context *context,
+                          struct lls_api_params *out, struct lls_api_error *error);
+int lls_params_check_logprob_ids(const struct lls_params_context *context,
+                                 const struct lls_api_params *params,
+                                 struct lls_api_error *error);
+int lls_param_chat_template(const json_t *value, const char *name,
+                            const struct lls_params_context *context,
+                            struct lls_api_params *out, struct lls_api_error *error);
 /* user: the tenant. */
 int lls_param_cache_salt(const json_t *value, const char *name,
                          const struct lls_params_context *context,

@@ -9,7 +9,6 @@
 
 #include "core/api/params_internal.h"
 
-#define CHATS     (LLS_CHAT | LLS_TOKENIZE_CHAT)
 #define GENERATES (LLS_COMPLETIONS | LLS_CHAT)
 #define VECTORS   (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE)
 #define SERVED    (GENERATES | VECTORS)
@@ -23,7 +22,6 @@ struct refused {
 
 static const struct refused refused[] = {
     {"best_of", LLS_COMPLETIONS, 1, "'n' samples"},
-    {"chat_template", CHATS, NAN, "[model] chat_template sets it"},
     {"custom_logit_processor", GENERATES, NAN, NULL},
     {"early_stopping", GENERATES, NAN, NULL},
     {"epsilon_cutoff", GENERATES, 0, "use 'min_p'"},
@@ -34,7 +32,6 @@ static const struct refused refused[] = {
     {"instruction", LLS_EMBEDDINGS, NAN, "put it into the texts"},
     {"length_penalty", GENERATES, 1, NULL},
     {"logits_processors", GENERATES, NAN, NULL},
-    {"logprob_token_ids", GENERATES, NAN, "use 'logprobs'"},
     {"lora", SERVED, NAN, "'model' names the adapter"},
     {"lora_adapter", SERVED, NAN, "'model' names the adapter"},
     {"lora_name", SERVED, NAN, "'model' names the adapter"},

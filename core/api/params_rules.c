@@ -79,7 +79,8 @@ static int check_completion(const json_t *body, const struct lls_params_context 
                             struct lls_api_params *out, struct lls_api_error *error)
 {
   if (check_stream(json_object_get(body, "stream_options"), out, error) != 0 ||
-      lls_params_check_samplers(body, context, out, error) != 0)
+      lls_params_check_samplers(body, context, out, error) != 0 ||
+      lls_params_check_logprob_ids(context, out, error) != 0)
     return -1;
   return check_limits(out, error);
 }
@@ -90,7 +91,8 @@ static int check_chat(const json_t *body, const struct lls_params_context *conte
   if (check_ending(body, context, out, error) != 0 ||
       check_stream(json_object_get(body, "stream_options"), out, error) != 0 ||
       lls_params_check_samplers(body, context, out, error) != 0 ||
-      check_chat_alone(out, error) != 0)
+      check_chat_alone(out, error) != 0 ||
+      lls_params_check_logprob_ids(context, out, error) != 0)
     return -1;
   return check_limits(out, error);
 }

@@ -15,6 +15,8 @@ static const struct {
     {"logit_bias", "object|array"},
     {"allowed_token_ids", "array"},
     {"bad_words", "array"},
+    {"logprob_token_ids", "array"},
+    {"chat_template", "string"},
     {"seed", "integer"},
     {"stop", "string|array"},
     {"stop_regex", "string|array"},

@@ -57,9 +57,10 @@ struct lls_dry lls_api_params_dry(const struct lls_api_params *params)
 
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
 {
+  struct lls_sampling sampling;
   bool penalised = params->penalty_last_n != 0 && !params->without_penalties;
   int64_t last_n = params->penalty_last_n;
-  return (struct lls_sampling){
+  sampling = (struct lls_sampling){
       .temperature = (float)params->temperature,
       .top_p = (float)params->top_p,
       .min_p = (float)params->min_p,
@@ -69,12 +70,15 @@ struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
       .frequency_penalty = penalised ? (float)params->frequency_penalty : 0,
       .penalty_last_n = last_n < UINT32_MAX ? (uint32_t)last_n : 0,
       .more = more_sampling(params),
+      .n_named = params->n_logprob_ids,
       .want_logprob = params->logprobs != LLS_UNSET,
       .n_logprobs = params->logprobs > 0 ? (uint32_t)params->logprobs : 0,
       .bias = params->bias,
       .n_bias = (uint32_t)params->n_bias,
       .allowed = params->allowed,
   };
+  memcpy(sampling.named, params->logprob_ids, sizeof sampling.named);
+  return sampling;
 }
 
 int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar *grammar,

@@ -97,6 +97,11 @@ static const struct lls_param server_params[] = {
                    "that room, instead of refused; llama.cpp's and Ollama's own paths "
                    "always cut",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(api, trust_chat_template, "false",
+                   "requests may bring a chat_template, a Jinja program that the server "
+                   "runs within the limits of the model's own template (vLLM's "
+                   "--trust-request-chat-template)",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, escape_special_tokens, "true",
                    "names of special tokens, such as <|im_end|>, in the content of users "
                    "and tools are plain text; false: they are these tokens, so that a "

@@ -27,6 +27,8 @@ struct lls_logit_bias {
   float bias;
 };
 
+#define LLS_MAX_LOGPROBS 20
+
 enum lls_filter {
   LLS_FILTER_TOP_N_SIGMA,
   LLS_FILTER_TEMPERATURE,
@@ -67,6 +69,10 @@ struct lls_sampling {
   uint64_t seed;
   uint32_t index;      /* index of the output token, from 0; set for every step */
   uint32_t n_logprobs; /* number of top alternatives requested, 0..LLS_MAX_LOGPROBS */
+  /* (n_named) tokens that are the alternatives in place of the likeliest ones, of rows
+   * that are sampled; a device without a chain of filters has none */
+  int32_t named[LLS_MAX_LOGPROBS];
+  uint32_t n_named;
   bool want_logprob;
   const int32_t *banned; /* (n_banned) tokens not to sample: those that would end the
                           * text before min_tokens */
@@ -84,8 +90,7 @@ struct lls_sampling {
   int32_t target; /* a token of the vocabulary */
 };
 
-#define LLS_MAX_LOGPROBS 20
-#define LLS_NO_NUMBER    (-1) /* the token if no allowed token's logit is a number */
+#define LLS_NO_NUMBER (-1) /* the token if no allowed token's logit is a number */
 
 struct lls_sampled {
   int32_t token; /* token id; LLS_NO_NUMBER if the logits were not numbers, as from a

@@ -94,7 +94,21 @@ static void adjust(const struct lls_cpu_sample_row *r)
 
 /* ---- log probabilities ----------------------------------------------------------- */
 
-/* The likeliest tokens under the unmodified logits; returns log of the sum of exp. */
+/* Takes the named tokens as the alternatives; those that the vocabulary lacks are left
+ * out. */
+static void take_named(const struct lls_cpu_sample_row *r, struct lls_sampled *out)
+{
+  const struct lls_sampling *s = r->params;
+  for (uint32_t i = 0; i < s->n_named && i < LLS_MAX_LOGPROBS; i++) {
+    if (s->named[i] < 0 || (size_t)s->named[i] >= r->vocab)
+      continue;
+    out->top_token[out->n_top] = s->named[i];
+    out->top_logprob[out->n_top++] = r->raw[s->named[i]];
+  }
+}
+
+/* The likeliest tokens under the unmodified logits, or the named ones; returns log of the
+ * sum of exp. */
 static float log_probabilities(const struct lls_cpu_sample_row *r,
                                struct lls_sampled *out)
 {
@@ -102,7 +116,9 @@ static float log_probabilities(const struct lls_cpu_sample_row *r,
   float log_sum = top + (float)log(r->kernels->exp_sum(r->raw, top, 1, r->vocab, r->p));
   uint32_t n = r->params->n_logprobs;
   n = n < LLS_MAX_LOGPROBS ? n : LLS_MAX_LOGPROBS;
-  for (size_t i = 0; n > 0 && i < r->vocab; i++) {
+  if (r->params->n_named > 0)
+    take_named(r, out);
+  for (size_t i = 0; r->params->n_named == 0 && n > 0 && i < r->vocab; i++) {
     if (out->n_top < n ? !isnan(r->raw[i]) : r->raw[i] > out->top_logprob[n - 1])
       lls_cpu_keep_best(out, n, (int32_t)i, r->raw[i]);
   }

@@ -98,7 +98,7 @@ my @refused = (
     ['stop_regex',  ['x*', ['y', '^x'], 'x(', '(?=x)'], qr/'stop_regex': the regular expression/],
     ['grammar',     ['root ::= "a"'], qr/not supported by this server/],
     ['json_schema', [{ type => 'object' }], qr/not supported by this server/],
-    ['logprob_token_ids', [[1]], qr/not supported/],
+    ['logprob_token_ids', [[1]], qr/only for requests with 'logprobs'/],
     ['best_of',     [2], qr/not supported/],
     ['prompt_logprobs', [-1, 21, $true], qr/from 0 to 20/],
     ['service_tier', ['express', 1], qr/must be one of "auto"/],

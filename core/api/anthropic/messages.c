@@ -45,7 +45,8 @@ static const char *const of_chats[] = {"n",
                                        "add_generation_prompt",
                                        "continue_final_message",
                                        "timings_per_token",
-                                       "return_progress"};
+                                       "return_progress",
+                                       "logprob_token_ids"};
 
 static json_t *rest_of(const json_t *body, struct lls_unknown_names *unknown)
 {
@@ -308,6 +309,7 @@ static const struct lls_body_member members[] = {
     {"parallel_tool_calls", NULL, false},
     {"timings_per_token", NULL, false},
     {"return_progress", NULL, false},
+    {"logprob_token_ids", NULL, false},
     {NULL, NULL, false}};
 
 const struct lls_dialect lls_messages = {

@@ -289,6 +289,7 @@ static int fill(json_t *form, bool chat, bool raw, struct lls_unknown_names *unk
                                         "stream_options",
                                         "timings_per_token",
                                         "return_progress",
+                                        "logprob_token_ids",
                                         NULL};
   lls_unknown_drop(unknown, form, foreign);
   if (json_object_get(form, "stream") == NULL)

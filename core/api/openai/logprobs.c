@@ -87,7 +87,9 @@ static json_t *top_by_string(const struct lls_choice *choice,
                              const struct lls_sampled *sampled, struct lls_bytes *text)
 {
   json_t *top = json_object();
-  uint32_t most = (uint32_t)choice->generation->params.logprobs;
+  const struct lls_api_params *params = &choice->generation->params;
+  uint32_t most =
+      params->n_logprob_ids > 0 ? LLS_MAX_LOGPROBS : (uint32_t)params->logprobs;
   for (uint32_t i = 0; i < sampled->n_top && i < most; i++) {
     token_name(choice, sampled->top_token[i], text);
     set_logprob(&top, text, sampled->top_logprob[i]);
@@ -231,13 +233,25 @@ static json_t *one_token(const struct lls_choice *choice, int32_t token, float l
                    finite_logprob(logprob), "bytes", numbers);
 }
 
-/* Returns a sampled token with its alternatives. */
+/* Returns true if logprob_token_ids named the alternatives, and not the sampled token. */
+static bool lacks_sampled(const struct lls_choice *choice, const struct lls_sampled *s)
+{
+  for (uint32_t k = 0; k < s->n_top; k++)
+    if (s->top_token[k] == s->token)
+      return false;
+  return choice->generation->params.n_logprob_ids > 0;
+}
+
+/* Returns a sampled token with its alternatives; as in vLLM, it is one of those that
+ * logprob_token_ids names. */
 static json_t *chat_token(const struct lls_choice *choice, const struct lls_sampled *s,
                           struct lls_bytes *text)
 {
   json_t *token = one_token(choice, s->token, s->logprob, text), *top = json_array();
   for (uint32_t k = 0; k < s->n_top; k++)
     lls_json_add(&top, one_token(choice, s->top_token[k], s->top_logprob[k], text));
+  if (lacks_sampled(choice, s))
+    lls_json_add(&top, one_token(choice, s->token, s->logprob, text));
   lls_json_put(&token, "top_logprobs", top);
   return token;
 }

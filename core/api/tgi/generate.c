@@ -104,6 +104,7 @@ static json_t *translate(json_t *body, bool stream, bool in_list, void **state,
                                         "stream_options",
                                         "timings_per_token",
                                         "return_progress",
+                                        "logprob_token_ids",
                                         NULL};
   json_t *form = merged(body, error);
   if (form == NULL)
