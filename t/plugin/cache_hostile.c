@@ -400,45 +400,20 @@ static const struct lls_param parameters[] = {
                   "how often prefix has as many tokens as the request or more"),
 };
 
-static const struct lls_cache_caps caps = {
-    .size = sizeof caps,
-    .kinds = 1u << LLS_GROUP_FULL,
-    .forms = 1u << LLS_FORM_KV,
-};
-
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
-    .caps = &caps,
+    BASE_OWN,
     .create = create,
-    .destroy = destroy,
-    .capacity = capacity,
-    .need = need,
+    .release = release,
+    .table = table,
+    .caps = &base_caps,
     .begin = begin,
     .mark = mark,
     .rollback = rollback,
     .commit = commit,
-    .reserve = reserve,
-    .preempt = preempt,
-    .admit = admit,
-    .release = release,
-    .info = info,
-    .table = table,
     .copies = copies,
-    .computed = computed,
     .preempt_modes = preempt_modes,
-    .audit = audit,
     .prefix = prefix,
 };
 
-LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof llmserve_plugin,
-    .kind = LLS_KIND_CACHE,
-    .id = "hostile",
-    .version = "1.0",
-    .description = "test fixture: answers anything it may, checks the host",
-    .licence = "Apache-2.0",
-    LLS_PLUGIN_PARAMS(parameters, struct params),
-    .vtable = &vtable,
-};
+BASE_PLUGIN("hostile", "answers anything it may, checks the host", &vtable,
+            LLS_PLUGIN_PARAMS(parameters, struct params));

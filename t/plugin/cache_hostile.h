@@ -8,9 +8,8 @@
 #ifndef LLS_T_CACHE_HOSTILE_H
 #define LLS_T_CACHE_HOSTILE_H
 
+#include "t/cache_base.h"
 #include "t/plugin/contract.h"
-
-#include <llmserve/cache.h>
 
 struct units {    /* free blocks of one tier */
   uint32_t *free; /* (total) first units */

@@ -11,31 +11,8 @@
 
 static int begin(void *self)
 {
-  struct manager *m = self;
-  m->n_changes = m->n_copies = 0;
-  m->open = true;
-  return 0;
-}
-
-static uint32_t mark(void *self)
-{
-  return ((struct manager *)self)->n_changes;
-}
-
-static int rollback(void *self, uint32_t to)
-{
-  struct manager *m = self;
-  while (m->n_changes > to) {
-    const struct change *c = &m->changes[--m->n_changes];
-    *c->where = c->old;
-  }
-  return 0;
-}
-
-static int commit(void *self)
-{
-  ((struct manager *)self)->open = false;
-  return 0;
+  ((struct manager *)self)->n_copies = 0;
+  return base_begin(self);
 }
 
 static int admit(void *self, const struct lls_request *r)
@@ -162,7 +139,7 @@ static int audit(void *self, const struct lls_sink *sink)
                u, b->holders, b->form, b->known);
       sink->text(sink->context, line);
     }
-  for (uint32_t i = 0; i < m->n_slots * m->n_groups; i++) {
+  for (uint32_t i = 0; i < m->base.n_slots * m->n_groups; i++) {
     const struct sequence *s = &m->sequences[i / m->n_groups];
     const struct list *l = &m->lists[i];
     if (!s->admitted)
@@ -205,7 +182,7 @@ static int import_state(void *self, const struct lls_blob *in)
       words[0] != m->n_groups || words[m->n_words + 1] != sum_of(words, m->n_words + 1))
     return -ENOTSUP;
   memcpy(m->words, words + 1, m->n_words * sizeof *words);
-  for (uint32_t slot = 0; m->mutant == HALF_RELOAD && slot < m->n_slots; slot++)
+  for (uint32_t slot = 0; m->mutant == HALF_RELOAD && slot < m->base.n_slots; slot++)
     if (m->n_groups > 1 && list_of(m, slot, 1)->past > list_of(m, slot, 1)->gone + 1) {
       uint32_t *at = block_of(m, slot, 1, list_of(m, slot, 1)->gone), first = at[0];
       at[0] = at[1];
@@ -220,10 +197,10 @@ static void destroy(void *self)
 {
   struct manager *m = self;
   free(m->words);
-  free(m->changes);
   free(m->copies);
   free(m->tables);
   free(m->entries);
+  base_close(&m->base);
   free(m);
 }
 
@@ -232,8 +209,10 @@ static bool make_words(struct manager *m)
 {
   const uint32_t per_unit = sizeof(struct unit) / sizeof(uint32_t);
   const uint32_t per_sequence = sizeof(struct sequence) / sizeof(uint32_t);
-  uint32_t units = m->g.device_units + m->g.host_units, lists = m->n_slots * m->n_groups;
-  m->n_words = 1 + units * per_unit + m->n_slots * per_sequence + lists * (2 + m->row);
+  uint32_t units = m->g.device_units + m->g.host_units,
+           lists = m->base.n_slots * m->n_groups;
+  m->n_words =
+      1 + units * per_unit + m->base.n_slots * per_sequence + lists * (2 + m->row);
   m->words = calloc(m->n_words, sizeof *m->words);
   m->tables = calloc(lists, sizeof *m->tables);
   m->entries = calloc((size_t)lists * m->row, sizeof *m->entries);
@@ -243,7 +222,7 @@ static bool make_words(struct manager *m)
   m->units[LLS_TIER_DEVICE] = (struct unit *)(m->words + 1);
   m->units[LLS_TIER_HOST] = m->units[LLS_TIER_DEVICE] + m->g.device_units;
   m->sequences = (struct sequence *)(m->units[LLS_TIER_HOST] + m->g.host_units);
-  m->lists = (struct list *)(m->sequences + m->n_slots);
+  m->lists = (struct list *)(m->sequences + m->base.n_slots);
   m->blocks = (uint32_t *)(m->lists + lists);
   return true;
 }
@@ -258,9 +237,8 @@ static int create(const struct lls_host *host, const void *params,
   m->g = *g;
   m->mutant = ((const struct params *)params)->mutant;
   m->n_groups = host->engine->n_groups;
-  m->n_slots = host->engine->max_requests;
   m->row = (host->engine->max_context + g->block_tokens - 1) / g->block_tokens + 1;
-  if (!make_words(m)) {
+  if (base_open(&m->base, host, g, 64) < 0 || !make_words(m)) {
     destroy(m);
     return host->fail(host->context, -ENOMEM, "no memory for %u units", g->device_units);
   }
@@ -285,40 +263,21 @@ static const struct lls_cache_caps caps = {
 };
 
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
+    BASE_OWN,
     .caps = &caps,
     .create = create,
-    .destroy = destroy,
-    .capacity = capacity,
-    .need = need,
-    .begin = begin,
-    .mark = mark,
-    .rollback = rollback,
-    .commit = commit,
-    .reserve = reserve,
-    .preempt = preempt,
-    .admit = admit,
     .release = release,
-    .info = info,
     .table = table,
+    .begin = begin,
+    .mark = base_mark,
+    .rollback = base_rollback,
+    .commit = base_commit,
     .copies = copies,
-    .computed = computed,
     .preempt_modes = preempt_modes,
-    .audit = audit,
     .prefix = prefix,
     .export_state = export_state,
     .import_state = import_state,
 };
 
-LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof llmserve_plugin,
-    .kind = LLS_KIND_CACHE,
-    .id = "groups",
-    .version = "1.0",
-    .description = "test fixture: groups of all kinds, and what can be wrong with them",
-    .licence = "Apache-2.0",
-    LLS_PLUGIN_PARAMS(parameters, struct params),
-    .vtable = &vtable,
-};
+BASE_PLUGIN("groups", "groups of all kinds, and what can be wrong with them", &vtable,
+            LLS_PLUGIN_PARAMS(parameters, struct params));

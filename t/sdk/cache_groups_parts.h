@@ -6,14 +6,12 @@
 #ifndef LLS_CACHE_GROUPS_PARTS_H
 #define LLS_CACHE_GROUPS_PARTS_H
 
-#include <llmserve/cache.h>
+#include "t/cache_base.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define NONE UINT32_MAX
+#define NONE LLS_POL_NIL
 
 enum mutant {
   NOTHING,
@@ -52,25 +50,20 @@ struct list { /* blocks [gone, past); of a state: the one read, and the one writ
   uint32_t gone, past;
 };
 
-struct change {
-  uint32_t *where, old;
-};
-
 struct manager {
+  struct base base;
   const struct lls_host *host;
   struct lls_cache_geometry g;
   int64_t mutant;
-  uint32_t n_groups, n_slots, row;
+  uint32_t n_groups, row;
   uint32_t n_words, *words; /* all of the following */
   struct unit *units[2];    /* by tier */
   struct sequence *sequences;
   struct list *lists; /* (n_slots, n_groups) */
   uint32_t *blocks;   /* (n_slots, n_groups, row) first units */
   uint32_t *clock;
-  struct change *changes; /* (n_changes) of the open transaction */
-  uint32_t n_changes, max_changes, n_copies, max_copies;
-  struct lls_copy *copies;
-  bool open;
+  uint32_t n_copies, max_copies;
+  struct lls_copy *copies;         /* (max_copies) */
   struct lls_group_list *tables;   /* (n_slots, n_groups) */
   struct lls_block_entry *entries; /* (n_slots, n_groups, row) */
 };
@@ -88,11 +81,9 @@ static void *more(void *array, uint32_t n, uint32_t *max, size_t size)
 
 static void set(struct manager *m, uint32_t *where, uint32_t value)
 {
-  if (m->open) {
-    m->changes = more(m->changes, m->n_changes, &m->max_changes, sizeof *m->changes);
-    m->changes[m->n_changes++] = (struct change){where, *where};
-  }
-  *where = value;
+  struct lls_pol_journal *j = &m->base.journal;
+  j->changes = more(j->changes, j->n, &j->max, sizeof *j->changes);
+  lls_pol_journal_set(j, where, value);
 }
 
 static uint32_t min(uint32_t a, uint32_t b)

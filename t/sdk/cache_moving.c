@@ -8,12 +8,9 @@
  * device, one of the host, or both while it moves. Transfers copy one block in a step.
  * Everything that a transaction changes is a word, changed through a journal.
  */
-#include <llmserve/cache.h>
-#include <llmserve/policy/journal.h>
+#include "t/cache_base.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define NONE LLS_POL_NIL
 
@@ -45,10 +42,9 @@ struct sequence { /* by slot */
 };
 
 struct moving {
-  const struct lls_host *host;
+  struct base base;
   enum mutant mutant;
-  uint32_t units; /* of a block */
-  uint32_t block_tokens, region_blocks, n_slots, last_transfer, stray;
+  uint32_t region_blocks, last_transfer, stray;
   uint32_t n_regions[N_TIERS];
   uint32_t *taken[N_TIERS];      /* (n_regions) */
   struct sequence *sequences;    /* (n_slots) */
@@ -56,22 +52,11 @@ struct moving {
   struct lls_group_list *lists;  /* (n_slots) */
   struct lls_copy *copies;       /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
-  struct lls_pol_journal journal;
 };
-
-static void set(struct moving *m, uint32_t *word, uint32_t value)
-{
-  lls_pol_journal_set(&m->journal, word, value);
-}
 
 static struct sequence *sequence_of(const struct moving *m, const struct lls_request *r)
 {
   return &m->sequences[r->slot];
-}
-
-static uint32_t blocks_for(const struct moving *m, uint32_t tokens)
-{
-  return (tokens + m->block_tokens - 1) / m->block_tokens;
 }
 
 /* ---- regions ---------------------------------------------------------------------- */
@@ -84,8 +69,8 @@ static bool take(struct moving *m, struct sequence *s, uint32_t tier)
     if (m->mutant == UNDO && tier == HOST)
       m->taken[tier][i] = 1; /* without an entry in the journal */
     else
-      set(m, &m->taken[tier][i], 1);
-    set(m, &s->region[tier], i);
+      base_set(m, &m->taken[tier][i], 1);
+    base_set(m, &s->region[tier], i);
     return true;
   }
   return false;
@@ -95,14 +80,14 @@ static void give_back(struct moving *m, struct sequence *s, uint32_t tier)
 {
   if (s->region[tier] == NONE)
     return;
-  set(m, &m->taken[tier][s->region[tier]], 0);
-  set(m, &s->region[tier], NONE);
+  base_set(m, &m->taken[tier][s->region[tier]], 0);
+  base_set(m, &s->region[tier], NONE);
 }
 
 /* The first unit of block i. */
 static uint32_t unit_of(const struct moving *m, uint32_t region, uint32_t i)
 {
-  return m->units * (m->region_blocks * region + i);
+  return m->base.units * (m->region_blocks * region + i);
 }
 
 static bool copy_block(struct moving *m, const uint32_t region[N_TIERS], uint32_t i,
@@ -115,12 +100,12 @@ static bool copy_block(struct moving *m, const uint32_t region[N_TIERS], uint32_
       .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
       .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
       .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
-      .n_slots = (uint16_t)m->block_tokens,
+      .n_slots = (uint16_t)m->base.block_tokens,
       .source = unit_of(m, from, i),
       .target = unit_of(m, to, i),
       .transfer = transfer,
   };
-  set(m, &m->n_copies, m->n_copies + 1);
+  base_set(m, &m->n_copies, m->n_copies + 1);
   return true;
 }
 
@@ -131,14 +116,14 @@ static int start(struct moving *m, struct sequence *s, bool to_host, uint64_t *t
   uint32_t tier = to_host ? HOST : DEVICE, other = to_host ? DEVICE : HOST;
   if (s->cached == 0 || s->transfer != 0 || s->region[tier] != NONE)
     return -EINVAL;
-  if (!lls_pol_journal_has_room(&m->journal, 16) || !take(m, s, tier))
+  if (!base_has_room(m, 16) || !take(m, s, tier))
     return -ENOSPC;
   m->last_transfer++;
-  set(m, &s->transfer, m->mutant == SAME ? 7 : m->last_transfer);
-  set(m, &s->to_host, to_host);
-  set(m, &s->moved, 0);
+  base_set(m, &s->transfer, m->mutant == SAME ? 7 : m->last_transfer);
+  base_set(m, &s->to_host, to_host);
+  base_set(m, &s->moved, 0);
   if (m->mutant == REUSES)
-    set(m, &m->taken[other][s->region[other]], 0);
+    base_set(m, &m->taken[other][s->region[other]], 0);
   *transfer = s->transfer;
   return 0;
 }
@@ -156,7 +141,7 @@ static int upload(void *self, const struct lls_request *r, uint64_t *transfer)
 static void list_copies(struct moving *m)
 {
   static const uint32_t anywhere[N_TIERS] = {0, 0};
-  for (uint32_t i = 0; i < m->n_slots; i++) {
+  for (uint32_t i = 0; i < m->base.n_slots; i++) {
     struct sequence *s = &m->sequences[i];
     bool more = m->mutant != STUCK || s->moved == 0;
     s->listed = s->moved;
@@ -183,12 +168,12 @@ static void arrive(struct moving *m, struct sequence *s)
 static void on_transfer(void *self, uint64_t transfer)
 {
   struct moving *m = self;
-  for (uint32_t i = 0; i < m->n_slots; i++) {
+  for (uint32_t i = 0; i < m->base.n_slots; i++) {
     struct sequence *s = &m->sequences[i];
     if (s->transfer == 0 || s->transfer != transfer)
       continue;
     s->moved = s->listed;
-    if (s->moved == blocks_for(m, s->cached) || m->mutant == EARLY)
+    if (s->moved == base_blocks(&m->base, s->cached) || m->mutant == EARLY)
       arrive(m, s);
     return;
   }
@@ -200,32 +185,22 @@ static int begin(void *self)
 {
   struct moving *m = self;
   m->n_copies = 0;
-  for (uint32_t i = 0; i < m->n_slots && m->mutant == TAKES; i++)
+  for (uint32_t i = 0; i < m->base.n_slots && m->mutant == TAKES; i++)
     if (m->sequences[i].asked)
       give_back(m, &m->sequences[i], DEVICE);
-  return lls_pol_journal_begin(&m->journal);
-}
-
-static uint32_t mark(void *self)
-{
-  return ((struct moving *)self)->journal.n;
-}
-
-static int rollback(void *self, uint32_t to)
-{
-  return lls_pol_journal_rollback(&((struct moving *)self)->journal, to);
+  return base_begin(m);
 }
 
 static int commit(void *self)
 {
-  int rc = lls_pol_journal_commit(&((struct moving *)self)->journal);
+  int rc = base_commit(self);
   list_copies(self);
   return rc;
 }
 
 static bool swap(struct moving *m, struct sequence *s, bool to_host)
 {
-  for (uint32_t i = 0; i < blocks_for(m, s->cached); i++)
+  for (uint32_t i = 0; i < base_blocks(&m->base, s->cached); i++)
     if (!copy_block(m, s->region, i, to_host, 0))
       return false;
   give_back(m, s, to_host ? DEVICE : HOST);
@@ -239,10 +214,10 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   struct sequence *s = sequence_of(m, r);
   (void)form;
   (void)flags;
-  if (blocks_for(m, s->cached + tokens) > m->region_blocks || m->n_regions[DEVICE] == 0)
+  if (base_blocks(&m->base, s->cached + tokens) > m->region_blocks ||
+      m->n_regions[DEVICE] == 0)
     return LLS_RESERVE_NEVER;
-  if (s->transfer != 0 ||
-      !lls_pol_journal_has_room(&m->journal, 8 + (uint64_t)m->region_blocks))
+  if (s->transfer != 0 || !base_has_room(m, 8 + (uint64_t)m->region_blocks))
     return LLS_RESERVE_LATER;
   if (s->region[DEVICE] != NONE)
     return LLS_RESERVE_OK;
@@ -259,7 +234,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   struct sequence *s = sequence_of(m, r);
   if (mode == LLS_PREEMPT_SWAP && m->n_regions[HOST] == 0)
     return -ENOTSUP;
-  if (!lls_pol_journal_has_room(&m->journal, 8 + (uint64_t)m->region_blocks))
+  if (!base_has_room(m, 8 + (uint64_t)m->region_blocks))
     return -ENOBUFS;
   if (mode == LLS_PREEMPT_SWAP && s->region[DEVICE] != NONE)
     return take(m, s, HOST) && swap(m, s, true) ? 0 : -ENOSPC;
@@ -267,7 +242,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
     return 0;
   give_back(m, s, DEVICE);
   give_back(m, s, HOST);
-  set(m, &s->cached, 0);
+  base_set(m, &s->cached, 0);
   return 0;
 }
 
@@ -315,10 +290,10 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   const struct moving *m = self;
   if (tier > HOST)
     return -ENOTSUP;
-  out->total_units = m->units * m->region_blocks * m->n_regions[tier];
+  out->total_units = m->base.units * m->region_blocks * m->n_regions[tier];
   out->free_units = 0;
   for (uint32_t i = 0; i < m->n_regions[tier]; i++)
-    out->free_units += m->taken[tier][i] ? 0 : m->units * m->region_blocks;
+    out->free_units += m->taken[tier][i] ? 0 : m->base.units * m->region_blocks;
   out->reserved_units = 0;
   return 0;
 }
@@ -331,8 +306,9 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   bool none = s->region[DEVICE] == NONE;
   (void)tokens;
   (void)form;
-  out->new_units = none && s->region[HOST] == NONE ? m->units * m->region_blocks : 0;
-  out->restore_units = none && s->region[HOST] != NONE ? m->units * m->region_blocks : 0;
+  out->new_units = none && s->region[HOST] == NONE ? m->base.units * m->region_blocks : 0;
+  out->restore_units =
+      none && s->region[HOST] != NONE ? m->base.units * m->region_blocks : 0;
   return 0;
 }
 
@@ -351,10 +327,10 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   out->missing_tokens = out->residency == LLS_RESIDENT_DEVICE ? 0 : s->cached;
   if (m->mutant == HALF && out->residency == LLS_RESIDENT_HOST)
     out->missing_tokens /= 2;
-  out->device_units = on_device ? m->units * m->region_blocks : 0;
+  out->device_units = on_device ? m->base.units * m->region_blocks : 0;
   out->owned_units = out->device_units;
-  out->host_units = on_host ? m->units * m->region_blocks : 0;
-  out->free_slots = m->region_blocks * m->block_tokens - s->cached;
+  out->host_units = on_host ? m->base.units * m->region_blocks : 0;
+  out->free_slots = m->region_blocks * m->base.block_tokens - s->cached;
   return 0;
 }
 
@@ -365,13 +341,8 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   struct lls_block_entry *list = m->table + (size_t)n * r->slot;
   sequence_of(m, r)->asked = 1;
   for (uint32_t i = 0; i < n; i++)
-    list[i] = (struct lls_block_entry){
-        .block = unit_of(m, sequence_of(m, r)->region[DEVICE], i),
-        .first_token = i * m->block_tokens,
-        .count = (uint16_t)m->block_tokens,
-    };
-  m->lists[r->slot] = (struct lls_group_list){.entries = list, .n_entries = n};
-  *out = (struct lls_block_table){.n_groups = 1, .lists = &m->lists[r->slot]};
+    list[i] = base_entry(&m->base, i, unit_of(m, sequence_of(m, r)->region[DEVICE], i));
+  *out = base_table(&m->lists[r->slot], list, n);
   return 0;
 }
 
@@ -391,7 +362,7 @@ static int audit(void *self, const struct lls_sink *sink)
       snprintf(line, sizeof line, "tier %u region %u: %u", tier, i, m->taken[tier][i]);
       sink->text(sink->context, line);
     }
-  for (uint32_t i = 0; i < m->n_slots; i++) {
+  for (uint32_t i = 0; i < m->base.n_slots; i++) {
     const struct sequence *s = &m->sequences[i];
     snprintf(line, sizeof line, "slot %u: regions %u and %u, %u cached, %s, %u moved", i,
              s->region[DEVICE], s->region[HOST], s->cached,
@@ -412,22 +383,22 @@ static void destroy(void *self)
   free(m->table);
   free(m->lists);
   free(m->copies);
-  free(m->journal.changes);
+  base_close(&m->base);
   free(m);
 }
 
-static void measure(struct moving *m, const struct lls_cache_geometry *g,
-                    const struct lls_engine_caps *engine)
+static int measure(struct moving *m, const struct lls_host *host,
+                   const struct lls_cache_geometry *g)
 {
-  m->units = engine->groups[0]->forms[0].block_units;
-  m->block_tokens = g->block_tokens;
-  m->n_slots = engine->max_requests;
-  m->region_blocks = lls_pol_min(blocks_for(m, engine->max_context),
-                                 lls_pol_max(1, g->device_units / m->units));
-  m->n_regions[DEVICE] = g->device_units / m->units / m->region_blocks;
-  m->n_regions[HOST] = g->host_units / m->units / m->region_blocks;
+  const struct lls_engine_caps *e = host->engine;
+  uint32_t blocks = g->device_units / e->groups[0]->forms[0].block_units;
+  uint32_t context = (e->max_context + g->block_tokens - 1) / g->block_tokens;
+  m->region_blocks = lls_pol_min(context, lls_pol_max(1, blocks));
+  m->n_regions[DEVICE] = blocks / m->region_blocks;
+  m->n_regions[HOST] =
+      g->host_units / e->groups[0]->forms[0].block_units / m->region_blocks;
   m->max_copies = 4 * m->region_blocks * (m->n_regions[DEVICE] + m->n_regions[HOST] + 1);
-  m->journal.max = 32 * m->n_slots + 8 * m->max_copies;
+  return base_open(&m->base, host, g, 32 * e->max_requests + 8 * m->max_copies);
 }
 
 static int create(const struct lls_host *host, const void *params,
@@ -436,22 +407,20 @@ static int create(const struct lls_host *host, const void *params,
   struct moving *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
-  m->host = host;
   m->mutant = (enum mutant)((const struct params *)params)->mutant;
-  measure(m, g, host->engine);
+  int rc = measure(m, host, g);
   m->taken[DEVICE] = calloc(m->n_regions[DEVICE] + 1, sizeof(uint32_t));
   m->taken[HOST] = calloc(m->n_regions[HOST] + 1, sizeof(uint32_t));
-  m->sequences = calloc(m->n_slots, sizeof *m->sequences);
-  m->table = calloc((size_t)m->n_slots * m->region_blocks, sizeof *m->table);
-  m->lists = calloc(m->n_slots, sizeof *m->lists);
+  m->sequences = calloc(m->base.n_slots, sizeof *m->sequences);
+  m->table = calloc((size_t)m->base.n_slots * m->region_blocks, sizeof *m->table);
+  m->lists = calloc(m->base.n_slots, sizeof *m->lists);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
-  m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
   if (!m->taken[DEVICE] || !m->taken[HOST] || !m->sequences || !m->table || !m->copies ||
-      !m->journal.changes) {
+      rc < 0) {
     destroy(m);
     return -ENOMEM;
   }
-  for (uint32_t i = 0; i < m->n_slots; i++)
+  for (uint32_t i = 0; i < m->base.n_slots; i++)
     m->sequences[i] = (struct sequence){.region = {NONE, NONE}};
   *self = m;
   return 0;
@@ -464,48 +433,22 @@ static const struct lls_param parameters[] = {
                      "what it does wrong"),
 };
 
-static const struct lls_cache_caps caps = {
-    .size = sizeof caps,
-    .kinds = 1u << LLS_GROUP_FULL,
-    .forms = 1u << LLS_FORM_KV,
-};
-
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
-    .caps = &caps,
+    BASE_OWN,
     .create = create,
-    .destroy = destroy,
-    .capacity = capacity,
-    .need = need,
-    .begin = begin,
-    .mark = mark,
-    .rollback = rollback,
-    .commit = commit,
-    .reserve = reserve,
-    .preempt = preempt,
-    .admit = admit,
     .release = release,
-    .info = info,
     .table = table,
+    .caps = &base_caps,
+    .begin = begin,
+    .mark = base_mark,
+    .rollback = base_rollback,
+    .commit = commit,
     .copies = copies,
-    .computed = computed,
     .preempt_modes = preempt_modes,
-    .audit = audit,
     .offload = offload,
     .upload = upload,
     .on_transfer = on_transfer,
 };
 
-LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof llmserve_plugin,
-    .kind = LLS_KIND_CACHE,
-    .id = "moving",
-    .version = "1.0",
-    .description =
-        "test fixture: moves sequences beside the steps, and what it must not do",
-    .licence = "Apache-2.0",
-    LLS_PLUGIN_PARAMS(parameters, struct params),
-    .vtable = &vtable,
-};
+BASE_PLUGIN("moving", "moves sequences beside the steps, and what it must not do",
+            &vtable, LLS_PLUGIN_PARAMS(parameters, struct params));

@@ -9,12 +9,9 @@
  * before parents. Everything that a transaction changes is a word, changed through a
  * journal.
  */
-#include <llmserve/cache.h>
-#include <llmserve/policy/journal.h>
+#include "t/cache_base.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ROOT LLS_POL_NIL /* the parent of a first block */
@@ -41,8 +38,9 @@ struct sequence { /* by slot */
 };
 
 struct state {
+  struct base base;
   enum mutant mutant;
-  uint32_t units, block_tokens, n_blocks, per_list, n_slots, clock;
+  uint32_t n_blocks, per_list, clock;
   struct block *blocks;          /* (n_blocks) */
   struct lls_key *keys;          /* (n_blocks) keys of the blocks in the index */
   int32_t *tokens;               /* (n_blocks, block_tokens) their tokens, for mutants */
@@ -50,22 +48,11 @@ struct state {
   uint32_t *lists;               /* (n_slots, per_list) */
   struct lls_block_entry *table; /* (n_slots, per_list) */
   struct lls_group_list *shown;  /* (n_slots) */
-  struct lls_pol_journal journal;
 };
-
-static void set(struct state *s, uint32_t *word, uint32_t value)
-{
-  lls_pol_journal_set(&s->journal, word, value);
-}
 
 static uint32_t *list_of(const struct state *s, uint32_t slot)
 {
   return s->lists + (size_t)slot * s->per_list;
-}
-
-static uint32_t blocks_for(const struct state *s, uint32_t tokens)
-{
-  return (tokens + s->block_tokens - 1) / s->block_tokens;
 }
 
 /* ---- the index ------------------------------------------------------------------ */
@@ -75,24 +62,25 @@ static void leave_index(struct state *s, uint32_t b)
   struct block *block = &s->blocks[b];
   if (block->indexed == 0)
     return;
-  set(s, &block->indexed, 0);
+  base_set(s, &block->indexed, 0);
   if (block->parent != ROOT && s->blocks[block->parent].children > 0)
-    set(s, &s->blocks[block->parent].children, s->blocks[block->parent].children - 1);
+    base_set(s, &s->blocks[block->parent].children,
+             s->blocks[block->parent].children - 1);
 }
 
 static void join_index(struct state *s, uint32_t b, uint32_t parent)
 {
   struct block *block = &s->blocks[b];
-  set(s, &block->indexed, 1);
-  set(s, &block->parent, parent);
+  base_set(s, &block->indexed, 1);
+  base_set(s, &block->parent, parent);
   if (parent != ROOT)
-    set(s, &s->blocks[parent].children, s->blocks[parent].children + 1);
+    base_set(s, &s->blocks[parent].children, s->blocks[parent].children + 1);
 }
 
 static bool names(const struct state *s, uint32_t b, const struct lls_request *r,
                   uint32_t i)
 {
-  size_t bt = s->block_tokens;
+  size_t bt = s->base.block_tokens;
   if (s->mutant != ANY_PARENT && s->mutant != BY_TOKENS)
     return lls_key_equal(&s->keys[b], &r->keys[i]);
   return memcmp(s->tokens + b * bt, r->tokens + i * bt, bt * sizeof *r->tokens) == 0;
@@ -137,10 +125,10 @@ static uint32_t take(struct state *s)
 static void hold(struct state *s, uint32_t slot, uint32_t b)
 {
   struct sequence *q = &s->sequences[slot];
-  set(s, &s->blocks[b].holders, s->blocks[b].holders + 1);
-  set(s, &s->blocks[b].used, ++s->clock);
-  set(s, &list_of(s, slot)[q->n], b);
-  set(s, &q->n, q->n + 1);
+  base_set(s, &s->blocks[b].holders, s->blocks[b].holders + 1);
+  base_set(s, &s->blocks[b].used, ++s->clock);
+  base_set(s, &list_of(s, slot)[q->n], b);
+  base_set(s, &q->n, q->n + 1);
 }
 
 static void let_go(struct state *s, uint32_t slot)
@@ -149,46 +137,27 @@ static void let_go(struct state *s, uint32_t slot)
   while (q->n > 0) {
     struct block *b = &s->blocks[list_of(s, slot)[q->n - 1]];
     if (b->holders > 0)
-      set(s, &b->holders, b->holders - 1);
-    set(s, &b->used, ++s->clock);
-    set(s, &q->n, q->n - 1);
+      base_set(s, &b->holders, b->holders - 1);
+    base_set(s, &b->used, ++s->clock);
+    base_set(s, &q->n, q->n - 1);
   }
-  set(s, &q->cached, 0);
+  base_set(s, &q->cached, 0);
 }
 
 /* ---- the transaction ------------------------------------------------------------ */
-
-static int begin(void *self)
-{
-  return lls_pol_journal_begin(&((struct state *)self)->journal);
-}
-
-static uint32_t mark(void *self)
-{
-  return ((struct state *)self)->journal.n;
-}
-
-static int rollback(void *self, uint32_t to)
-{
-  return lls_pol_journal_rollback(&((struct state *)self)->journal, to);
-}
-
-static int commit(void *self)
-{
-  return lls_pol_journal_commit(&((struct state *)self)->journal);
-}
 
 static int prefix(void *self, const struct lls_request *r, bool taken,
                   struct lls_prefix *out)
 {
   struct state *s = self;
   struct sequence *q = &s->sequences[r->slot];
-  uint32_t length = lls_request_length(r), bt = s->block_tokens, parent = ROOT, n = 0;
+  uint32_t length = lls_request_length(r), bt = s->base.block_tokens, parent = ROOT,
+           n = 0;
   if (q->n > 0) {
     out->tokens = taken ? q->cached : 0;
     return 0;
   }
-  if (!lls_pol_journal_has_room(&s->journal, 8 * (uint64_t)blocks_for(s, length)))
+  if (!base_has_room(s, 8 * (uint64_t)base_blocks(&s->base, length)))
     return 0;
   for (; (n + 1) * bt < length + (s->mutant == WHOLE); n++) {
     uint32_t b = find(s, parent, r, n);
@@ -199,10 +168,10 @@ static int prefix(void *self, const struct lls_request *r, bool taken,
       continue;
     hold(s, r->slot, b);
     if (s->mutant == NOT_HELD)
-      set(s, &s->blocks[b].holders, s->blocks[b].holders - 1);
+      base_set(s, &s->blocks[b].holders, s->blocks[b].holders - 1);
   }
   if (taken)
-    set(s, &q->cached, n * bt);
+    base_set(s, &q->cached, n * bt);
   out->tokens = n * bt;
   return 0;
 }
@@ -212,12 +181,12 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
 {
   struct state *s = self;
   struct sequence *q = &s->sequences[r->slot];
-  uint32_t wanted = blocks_for(s, q->cached + tokens);
+  uint32_t wanted = base_blocks(&s->base, q->cached + tokens);
   (void)form;
   (void)flags;
   if (wanted > s->n_blocks || wanted > s->per_list)
     return LLS_RESERVE_NEVER;
-  if (!lls_pol_journal_has_room(&s->journal, 8 * (uint64_t)wanted))
+  if (!base_has_room(s, 8 * (uint64_t)wanted))
     return LLS_RESERVE_LATER;
   while (q->n < wanted) {
     uint32_t b = take(s);
@@ -233,16 +202,10 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   struct state *s = self;
   if (mode != LLS_PREEMPT_RECOMPUTE)
     return -ENOTSUP;
-  if (!lls_pol_journal_has_room(&s->journal, 4 * (uint64_t)s->per_list))
+  if (!base_has_room(s, 4 * (uint64_t)s->per_list))
     return -ENOBUFS;
   let_go(s, r->slot);
   return 0;
-}
-
-static uint32_t preempt_modes(void *self)
-{
-  (void)self;
-  return 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
 }
 
 /* ---- requests come and go ------------------------------------------------------- */
@@ -279,7 +242,7 @@ static void release(void *self, const struct lls_request *r,
 static void computed(void *self, const struct lls_request *r, uint32_t cached)
 {
   struct state *s = self;
-  uint32_t *list = list_of(s, r->slot), bt = s->block_tokens, parent = ROOT;
+  uint32_t *list = list_of(s, r->slot), bt = s->base.block_tokens, parent = ROOT;
   uint32_t known = s->mutant == PARTIAL ? lls_request_length(r) : cached;
   s->sequences[r->slot].cached = cached;
   for (uint32_t i = 0; (i + 1) * bt <= known && i < s->sequences[r->slot].n; i++) {
@@ -305,8 +268,8 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   uint32_t unused = 0;
   for (uint32_t b = 0; b < s->n_blocks; b++)
     unused += s->blocks[b].holders == 0;
-  out->total_units = tier == LLS_TIER_DEVICE ? s->units * s->n_blocks : 0;
-  out->free_units = tier == LLS_TIER_DEVICE ? s->units * unused : 0;
+  out->total_units = tier == LLS_TIER_DEVICE ? s->base.units * s->n_blocks : 0;
+  out->free_units = tier == LLS_TIER_DEVICE ? s->base.units * unused : 0;
   out->reserved_units = 0;
   return tier <= LLS_TIER_HOST ? 0 : -ENOTSUP;
 }
@@ -316,9 +279,9 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
 {
   const struct state *s = self;
   const struct sequence *q = &s->sequences[r->slot];
-  uint32_t wanted = blocks_for(s, q->cached + tokens);
+  uint32_t wanted = base_blocks(&s->base, q->cached + tokens);
   (void)form;
-  out->new_units = wanted > q->n ? s->units * (wanted - q->n) : 0;
+  out->new_units = wanted > q->n ? s->base.units * (wanted - q->n) : 0;
   out->restore_units = 0;
   return 0;
 }
@@ -332,10 +295,11 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
     return 0;
   out->residency = LLS_RESIDENT_DEVICE;
   out->form = LLS_FORM_KV;
-  out->device_units = s->units * q->n;
+  out->device_units = s->base.units * q->n;
   for (uint32_t i = 0; i < q->n; i++)
-    out->owned_units += s->blocks[list_of(s, r->slot)[i]].holders == 1 ? s->units : 0;
-  out->free_slots = q->n * s->block_tokens - q->cached;
+    out->owned_units +=
+        s->blocks[list_of(s, r->slot)[i]].holders == 1 ? s->base.units : 0;
+  out->free_slots = q->n * s->base.block_tokens - q->cached;
   return 0;
 }
 
@@ -345,20 +309,8 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   uint32_t n = s->sequences[r->slot].n;
   struct lls_block_entry *list = s->table + (size_t)r->slot * s->per_list;
   for (uint32_t i = 0; i < n; i++)
-    list[i] = (struct lls_block_entry){
-        .block = s->units * list_of(s, r->slot)[i],
-        .first_token = i * s->block_tokens,
-        .count = (uint16_t)s->block_tokens,
-    };
-  s->shown[r->slot] = (struct lls_group_list){.entries = list, .n_entries = n};
-  *out = (struct lls_block_table){.n_groups = 1, .lists = &s->shown[r->slot]};
-  return 0;
-}
-
-static size_t copies(void *self, const struct lls_copy **out)
-{
-  (void)self;
-  *out = NULL;
+    list[i] = base_entry(&s->base, i, s->base.units * list_of(s, r->slot)[i]);
+  *out = base_table(&s->shown[r->slot], list, n);
   return 0;
 }
 
@@ -372,7 +324,7 @@ static int audit(void *self, const struct lls_sink *sink)
              i, b->holders, b->indexed, b->indexed ? b->parent : 0, b->used, b->children);
     sink->text(sink->context, line);
   }
-  for (uint32_t i = 0; i < s->n_slots; i++) {
+  for (uint32_t i = 0; i < s->base.n_slots; i++) {
     snprintf(line, sizeof line, "slot %u: %u blocks, %u cached", i, s->sequences[i].n,
              s->sequences[i].cached);
     sink->text(sink->context, line);
@@ -392,7 +344,7 @@ static void destroy(void *self)
   free(s->lists);
   free(s->table);
   free(s->shown);
-  free(s->journal.changes);
+  base_close(&s->base);
   free(s);
 }
 
@@ -403,22 +355,20 @@ static int create(const struct lls_host *host, const void *params,
   if (s == NULL)
     return -ENOMEM;
   s->mutant = (enum mutant)((const struct params *)params)->mutant;
-  s->block_tokens = g->block_tokens;
-  s->units = host->engine->groups[0]->forms[0].block_units;
-  s->n_blocks = g->device_units / s->units;
-  s->per_list = blocks_for(s, host->engine->max_context);
-  s->n_slots = host->engine->max_requests;
-  s->journal.max = 64 * s->n_slots * (s->per_list + 1);
+  uint32_t bt = g->block_tokens;
+  s->per_list = (host->engine->max_context + bt - 1) / bt;
+  int rc =
+      base_open(&s->base, host, g, 64 * host->engine->max_requests * (s->per_list + 1));
+  s->n_blocks = g->device_units / s->base.units;
   s->blocks = calloc(s->n_blocks + 1, sizeof *s->blocks);
   s->keys = calloc((size_t)s->n_blocks + 1, sizeof *s->keys);
-  s->tokens = calloc((size_t)(s->n_blocks + 1) * s->block_tokens, sizeof *s->tokens);
-  s->sequences = calloc(s->n_slots, sizeof *s->sequences);
-  s->lists = calloc((size_t)s->n_slots * s->per_list, sizeof *s->lists);
-  s->table = calloc((size_t)s->n_slots * s->per_list, sizeof *s->table);
-  s->shown = calloc(s->n_slots, sizeof *s->shown);
-  s->journal.changes = calloc(s->journal.max, sizeof *s->journal.changes);
+  s->tokens = calloc((size_t)(s->n_blocks + 1) * s->base.block_tokens, sizeof *s->tokens);
+  s->sequences = calloc(s->base.n_slots, sizeof *s->sequences);
+  s->lists = calloc((size_t)s->base.n_slots * s->per_list, sizeof *s->lists);
+  s->table = calloc((size_t)s->base.n_slots * s->per_list, sizeof *s->table);
+  s->shown = calloc(s->base.n_slots, sizeof *s->shown);
   if (!s->blocks || !s->keys || !s->tokens || !s->sequences || !s->lists || !s->table ||
-      !s->shown || !s->journal.changes) {
+      !s->shown || rc < 0) {
     destroy(s);
     return -ENOMEM;
   }
@@ -432,45 +382,10 @@ static const struct lls_param parameters[] = {
                      "what it does wrong"),
 };
 
-static const struct lls_cache_caps caps = {
-    .size = sizeof caps,
-    .kinds = 1u << LLS_GROUP_FULL,
-    .forms = 1u << LLS_FORM_KV,
-};
-
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
-    .caps = &caps,
-    .create = create,
-    .destroy = destroy,
-    .capacity = capacity,
-    .need = need,
-    .begin = begin,
-    .mark = mark,
-    .rollback = rollback,
-    .commit = commit,
-    .reserve = reserve,
-    .preempt = preempt,
-    .admit = admit,
-    .release = release,
-    .info = info,
-    .table = table,
-    .copies = copies,
-    .computed = computed,
-    .preempt_modes = preempt_modes,
-    .audit = audit,
-    .prefix = prefix,
+    BASE_OWN,           BASE_TRANSACTION, BASE_PLAIN,       .create = create,
+    .release = release, .table = table,   .prefix = prefix,
 };
 
-LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof llmserve_plugin,
-    .kind = LLS_KIND_CACHE,
-    .id = "prefix",
-    .version = "1.0",
-    .description = "test fixture: a prefix cache, and what it must not do",
-    .licence = "Apache-2.0",
-    LLS_PLUGIN_PARAMS(parameters, struct params),
-    .vtable = &vtable,
-};
+BASE_PLUGIN("prefix", "a prefix cache, and what it must not do", &vtable,
+            LLS_PLUGIN_PARAMS(parameters, struct params));
