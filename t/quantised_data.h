@@ -2,7 +2,7 @@
 /*
  * Quantised weights with their reference values: rows of GGUF's types
  * (t/data/quantised, from tools/quantised_vectors.py) and matrices of quantised folders
- * (t/data/quantised/folders, from tools/quantised_folders.py).
+ * (t/data/quantised/folders, from tools/quantised_folders.py and quantised_writers.py).
  */
 #ifndef LLS_T_QUANTISED_DATA_H
 #define LLS_T_QUANTISED_DATA_H
@@ -20,6 +20,7 @@
 #define VECTOR_NUMBERS (VECTOR_ROWS * VECTOR_COLUMNS)
 #define MATRIX_ROWS    16
 #define MATRIX_COLUMNS 64
+#define WRITTEN_ROWS   32 /* of tools/quantised_writers.py */
 
 static const enum lls_dtype vector_types[] = {
     LLS_Q4_0,   LLS_Q4_1,    LLS_Q5_0,  LLS_Q5_1,    LLS_Q8_0,   LLS_Q4_K,
@@ -105,9 +106,13 @@ static inline struct lls_safetensors *open_matrix(const char *name)
 static inline struct lls_tensor_view matrix_view(struct lls_safetensors *st,
                                                  const char *name)
 {
-  struct lls_tensor_view view;
+  struct lls_tensor_view view, expected;
   struct lls_error err = {0};
-  if (lls_safetensors_view(st, name, MATRIX_ROWS, MATRIX_COLUMNS, &view, &err) != 0)
+  size_t rows = lls_safetensors_view(st, "expected", WRITTEN_ROWS, MATRIX_COLUMNS,
+                                     &expected, NULL) == 0
+                    ? WRITTEN_ROWS
+                    : MATRIX_ROWS;
+  if (lls_safetensors_view(st, name, rows, MATRIX_COLUMNS, &view, &err) != 0)
     fail_msg("%s", err.text);
   return view;
 }

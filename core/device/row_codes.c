@@ -23,9 +23,13 @@ static enum lls_codes_form form_of_coded(const struct lls_coded *c)
     return LLS_NO_CODES;
   if (c->layout == LLS_CODED_FP8)
     return LLS_CODES8_FLOAT;
-  if (c->layout == LLS_CODED_INT8)
-    return LLS_CODES8;
-  return lls_coded_has_offset(c) ? LLS_CODES4_OFFSET : LLS_CODES4;
+  if (c->layout == LLS_CODED_FP4)
+    return LLS_CODES4_FLOAT;
+  if (!lls_coded_has_offset(c))
+    return c->bits <= 4 ? LLS_CODES4 : LLS_CODES8;
+  return c->bits <= 4   ? LLS_CODES4_OFFSET
+         : c->bits == 5 ? LLS_CODES5_OFFSET
+                        : LLS_NO_CODES;
 }
 
 enum lls_codes_form lls_codes_form_of(const struct lls_tensor_view *v)
@@ -57,9 +61,17 @@ enum lls_codes_form lls_codes_form_of(const struct lls_tensor_view *v)
   }
 }
 
+const int8_t *lls_codes_values(const struct lls_tensor_view *v)
+{
+  if (v->data != NULL && v->dtype == LLS_CODED &&
+      form_of_coded(v->data) == LLS_CODES4_FLOAT)
+    return lls_dtype_values(LLS_MXFP4);
+  return v->data != NULL ? lls_dtype_values(v->dtype) : NULL;
+}
+
 enum lls_codes_form lls_codes_form_listed(const struct lls_tensor_view *v)
 {
-  if (v->data != NULL && lls_dtype_values(v->dtype) != NULL)
+  if (lls_codes_values(v) != NULL)
     return LLS_CODES4_LIST;
   return v->data != NULL && v->dtype == LLS_Q2_K ? LLS_CODES4_OFFSET
                                                  : lls_codes_form_of(v);
@@ -125,7 +137,7 @@ static void read_codes(struct lls_row_codes *out, const struct lls_tensor_view *
   out->groups = n / lls_dtype_group(v->dtype);
   int bias = bias_of(v, form);
   if (form == LLS_CODES4_LIST)
-    look_up(lls_dtype_values(v->dtype), out->code, n);
+    look_up(lls_codes_values(v), out->code, n);
   for (size_t k = 0; k < n; k++)
     out->code[k] = form == LLS_CODES4_FLOAT ? e2m1(code[k]) : (uint8_t)(code[k] + bias);
   for (size_t g = 0; v->dtype == LLS_Q5_0 && g < out->groups; g++)

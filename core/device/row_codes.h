@@ -38,7 +38,11 @@ enum lls_codes_form {
  * where codes take more bits than in the file; NO_CODES if none does. Random elements of
  * a quantised type are quantised like plain ones. */
 enum lls_codes_form lls_codes_form_of(const struct lls_tensor_view *);
-/* The same, for devices with lists (lls_dtype_values) and groups of 16 with offsets. */
+/* Returns the list of 16 numbers which the codes of a view stand for; NULL if there is
+ * none. */
+const int8_t *lls_codes_values(const struct lls_tensor_view *);
+/* The same as lls_codes_form_of, for devices with lists (lls_codes_values) and groups of
+ * 16 with offsets. */
 enum lls_codes_form lls_codes_form_listed(const struct lls_tensor_view *);
 
 /* A row in the caller's scratch memory, which was sized for `columns`. */

@@ -440,6 +440,8 @@ static int read_config(const char *folder, bool encoder, enum lls_model_task tas
     return rc;
   rc = lls_json_watch(&json, err);
   if (rc == 0)
+    rc = lls_quantisation_bring(folder, &json, err);
+  if (rc == 0)
     rc = configure(folder, &json, encoder, task, out, err);
   lls_json_close(&json);
   return rc;

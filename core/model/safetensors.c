@@ -101,7 +101,9 @@ static int read_quantisation(struct lls_safetensors *st, const char *folder,
   int rc = lls_json_read(folder, "config.json", &config, err);
   if (rc < 0)
     return rc == -ENOENT ? 0 : rc;
-  rc = lls_quantisation_read(&config, &st->quantisation, err);
+  rc = lls_quantisation_bring(folder, &config, err);
+  if (rc == 0)
+    rc = lls_quantisation_read(&config, &st->quantisation, err);
   lls_json_close(&config);
   return rc;
 }
@@ -195,8 +197,14 @@ static int find_stored(void *context, const char *name, struct lls_stored *out,
   HASH_FIND_STR(st->tensors, name, t);
   if (t == NULL)
     return -ENOENT;
-  *out = (struct lls_stored){
-      .type = t->type->name, .n_dims = t->n_dims, .shape = {t->shape[0], t->shape[1]}};
+  *out = (struct lls_stored){.type = t->type->name, .bytes = t->bytes};
+  for (uint32_t i = 0; i < t->n_dims; i++) {
+    if (t->n_dims > 2 && t->shape[i] == 1)
+      continue;
+    if (out->n_dims < 2)
+      out->shape[out->n_dims] = t->shape[i];
+    out->n_dims++;
+  }
   return lls_tensor_data(t, &out->data, err);
 }
 

@@ -27,6 +27,7 @@ static const struct lls_tensor_type types[] = {
     {"F8_E4M3", 1, false, 0},  {"F8_E5M2", 1, false, 0},  {"U16", 2, false, 0},
     {"I16", 2, false, 0},      {"U32", 4, false, 0},      {"I32", 4, false, 0},
     {"F64", 8, false, 0},      {"U64", 8, false, 0},      {"I64", 8, false, 0},
+    {"F8_E8M0", 1, false, 0},
 };
 
 static const struct lls_tensor_type *type_named(const char *name)

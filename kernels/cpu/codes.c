@@ -50,9 +50,7 @@ enum lls_packed lls_codes_packed(const struct lls_tensor_view *v)
 void lls_codes_table(const struct lls_tensor_view *v, enum lls_packed packed,
                      uint8_t table[16])
 {
-  const int8_t *values = v->data != NULL && lls_codes_packed(v) == packed
-                             ? lls_dtype_values(v->dtype)
-                             : NULL;
+  const int8_t *values = lls_codes_packed(v) == packed ? lls_codes_values(v) : NULL;
   for (int i = 0; i < 16; i++)
     table[i] = (uint8_t)(128 + (values != NULL ? values[i] : i - 8));
 }

@@ -93,8 +93,8 @@ static void test_keys_of_the_graph_are_refused(void **state)
           "\"sliding_attention\":{\"rope_type\":\"linear\",\"factor\":8.0}}"),
        "layers that slide"},
       {OF("LlamaForCausalLM", "\"quantization_config\":{\"quant_method\":\"gptq\","
-                              "\"bits\":4,\"dynamic\":{\"-:.*\":{\"bits\":8}}}"),
-       "\"dynamic\""},
+                              "\"bits\":4,\"rotation\":\"hadamard\"}"),
+       "\"rotation\""},
       {OF("LlamaForCausalLM",
           "\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":"
           "\"int-quantized\",\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":8}}},"

@@ -146,6 +146,7 @@ int main(void)
       IN_GGUF(gpt_oss),
       {"gemma3-images", test_model, NULL, NULL, (void *)"gemma3-images"},
       {"llama-gptq", test_model, NULL, NULL, (void *)"llama-gptq"},
+      {"llama-mixed", test_model, NULL, NULL, (void *)"llama-mixed"},
       {"block sizes", test_block_sizes, NULL, NULL, llama},
       {"three threads", test_threads, NULL, NULL, mistral},
       {"block sizes and a window", test_block_sizes, NULL, NULL, window},

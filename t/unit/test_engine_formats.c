@@ -119,13 +119,14 @@ static void test_int4(void **state)
 int main(void)
 {
   static char llama[] = "llama", bf16[] = "llama-bf16", opt[] = "opt", neox[] = "neox",
-              gptq[] = "llama-gptq", gpt_oss[] = "gpt-oss";
+              gptq[] = "llama-gptq", mixed[] = "llama-mixed", gpt_oss[] = "gpt-oss";
   const struct CMUnitTest tests[] = {
       ALL(test_bf16),
       ALL(test_auto),
       ALL(test_int8),
       ALL(test_int4),
       {"test_codes gptq", test_codes, NULL, NULL, gptq},
+      {"test_codes mixed", test_codes, NULL, NULL, mixed},
       {"test_codes_of_experts gpt-oss", test_codes_of_experts, NULL, NULL, gpt_oss}};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
