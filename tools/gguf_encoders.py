@@ -89,17 +89,36 @@ def pooling_type(folder):
     return gguf.PoolingType.CLS if pooling["pooling_mode_cls_token"] else gguf.PoolingType.MEAN
 
 
+def begin(name, arch, own, config, skipped=0):
+    """A writer with the keys that all have, and the names of tensors; own: config.json's names of the five sizes."""
+    layers, context, hidden, ffn, heads = (config[key] for key in own)
+    out = gguf.GGUFWriter(ROOT / f"{name}.gguf", gguf.MODEL_ARCH_NAMES[arch])
+    out.add_block_count(layers)
+    out.add_context_length(context - skipped)
+    out.add_embedding_length(hidden)
+    out.add_feed_forward_length(ffn)
+    out.add_head_count(heads)
+    out.add_causal_attention(False)
+    out.add_pooling_type(pooling_type(ROOT / name))
+    return out, gguf.get_tensor_name_map(arch, layers)
+
+
+SIZES = "num_hidden_layers", "max_position_embeddings", "hidden_size", "intermediate_size", "num_attention_heads"
+NOMIC_SIZES = "n_layer", "n_positions", "n_embd", "n_inner", "n_head"
+
+
+def add(out, names, own, tensor):
+    out.add_tensor(names.get_name(own, (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+
+
+def read_config(name):
+    return json.loads((ROOT / name / "config.json").read_text())
+
+
 def convert_gemma(name):
     """EmbeddingGemma with the tokeniser of BERT, which is not looked at; norms include the 1 that the model adds."""
-    folder = ROOT / name
-    config = json.loads((folder / "config.json").read_text())
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA_EMBEDDING, config["num_hidden_layers"])
-    out = gguf.GGUFWriter(ROOT / f"{name}.gguf", "gemma-embedding")
-    out.add_block_count(config["num_hidden_layers"])
-    out.add_context_length(config["max_position_embeddings"])
-    out.add_embedding_length(config["hidden_size"])
-    out.add_feed_forward_length(config["intermediate_size"])
-    out.add_head_count(config["num_attention_heads"])
+    folder, config = ROOT / name, read_config(name)
+    out, names = begin(name, gguf.MODEL_ARCH.GEMMA_EMBEDDING, SIZES, config)
     out.add_head_count_kv(config["num_key_value_heads"])
     out.add_key_length(config["head_dim"])
     out.add_value_length(config["head_dim"])
@@ -108,12 +127,9 @@ def convert_gemma(name):
     out.add_rope_freq_base_swa(config["rope_parameters"]["sliding_attention"]["rope_theta"])
     out.add_sliding_window(config["sliding_window"])
     out.add_sliding_window_pattern([t == "sliding_attention" for t in config["layer_types"]])
-    out.add_causal_attention(False)
-    out.add_pooling_type(pooling_type(folder))
     add_tokens(out, folder)
     for own, tensor in tensors(folder):
-        tensor = tensor + 1 if "norm" in own else tensor
-        out.add_tensor(names.get_name(own, (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+        add(out, names, own, tensor + 1 if "norm" in own else tensor)
     for dense in 2, 3:
         for _, tensor in tensors(folder / f"{dense}_Dense"):
             out.add_dense_features_dims(f"dense_{dense}", tensor.shape[1], tensor.shape[0])
@@ -122,23 +138,14 @@ def convert_gemma(name):
 
 
 def convert_nomic(name):
-    folder = ROOT / name
-    config = json.loads((folder / "config.json").read_text())
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.NOMIC_BERT, config["n_layer"])
-    out = gguf.GGUFWriter(ROOT / f"{name}.gguf", "nomic-bert")
-    out.add_block_count(config["n_layer"])
-    out.add_context_length(config["n_positions"])
-    out.add_embedding_length(config["n_embd"])
-    out.add_feed_forward_length(config["n_inner"])
-    out.add_head_count(config["n_head"])
+    config = read_config(name)
+    out, names = begin(name, gguf.MODEL_ARCH.NOMIC_BERT, NOMIC_SIZES, config)
     out.add_layer_norm_eps(config["layer_norm_epsilon"])
     out.add_rope_freq_base(float(config["rotary_emb_base"]))
-    out.add_causal_attention(False)
-    out.add_pooling_type(pooling_type(folder))
     out.add_token_type_count(config["type_vocab_size"])
-    add_tokens(out, folder)
-    for own, tensor in tensors(folder):
-        out.add_tensor(names.get_name(own, (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+    add_tokens(out, ROOT / name)
+    for own, tensor in tensors(ROOT / name):
+        add(out, names, own, tensor)
     write(out)
 
 
@@ -152,29 +159,18 @@ def write(out):
 def convert(name):
     if name in ("gemma", "nomic"):
         return convert_gemma(name) if name == "gemma" else convert_nomic(name)
-    folder = ROOT / name
-    config = json.loads((folder / "config.json").read_text())
+    folder, config = ROOT / name, read_config(name)
     skipped = config.get("pad_token_id", 1) + 1 if "roberta" in config["model_type"] else 0
-    layers = config["num_hidden_layers"]
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, layers)
-    out = gguf.GGUFWriter(ROOT / f"{name}.gguf", "bert")
-    out.add_block_count(layers)
-    out.add_context_length(config["max_position_embeddings"] - skipped)
-    out.add_embedding_length(config["hidden_size"])
-    out.add_feed_forward_length(config["intermediate_size"])
-    out.add_head_count(config["num_attention_heads"])
+    out, names = begin(name, gguf.MODEL_ARCH.BERT, SIZES, config, skipped)
     out.add_layer_norm_eps(config["layer_norm_eps"])
-    out.add_causal_attention(False)
-    out.add_pooling_type(pooling_type(folder))
     out.add_token_type_count(config["type_vocab_size"])
     if config["model_type"] == "xlm-roberta":
         add_unigram(out, read_tokenizer(folder))
     else:
         add_tokens(out, folder)
     for own, tensor in tensors(folder):
-        if own.endswith("position_embeddings.weight"):
-            tensor = tensor[skipped:]
-        out.add_tensor(names.get_name(own.removeprefix("roberta."), (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+        cut = own.endswith("position_embeddings.weight")
+        add(out, names, own.removeprefix("roberta."), tensor[skipped:] if cut else tensor)
     write(out)
 
 

@@ -44,7 +44,7 @@ static int view_positions(struct lls_loader *l, struct lls_tensor_view *out)
 {
   const struct lls_model_config *c = l->config;
   size_t rows = (size_t)c->max_context + c->position_offset;
-  *out = (struct lls_tensor_view){.rows = c->max_context, .columns = c->hidden};
+  *out = (struct lls_tensor_view){.rows = 1, .columns = c->hidden};
   if (l->names->positions == NULL)
     return 0;
   int rc = lls_loader_view(l, LLS_NO_LAYER, l->names->positions, ".weight", rows,
@@ -55,7 +55,8 @@ static int view_positions(struct lls_loader *l, struct lls_tensor_view *out)
 }
 
 /* Makes one table of position plus type vectors, so that a step looks up their sum as
- * one row. */
+ * one row. Without position vectors all rows are the vector of the first type, stored
+ * once. */
 static int load_positions_and_types(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
@@ -71,11 +72,13 @@ static int load_positions_and_types(struct lls_loader *l)
   l->w->positions_and_types = add_types(&types, &positions);
   if (l->w->positions_and_types == NULL)
     return lls_fail(l->err, -ENOMEM, "out of memory");
+  bool one = l->names->positions == NULL;
   const struct lls_tensor_view sums = {.data = l->w->positions_and_types,
                                        .dtype = LLS_F32,
-                                       .rows = types.rows * positions.rows,
+                                       .rows = one ? c->max_context
+                                                   : types.rows * positions.rows,
                                        .columns = c->hidden,
-                                       .row_stride = c->hidden};
+                                       .row_stride = one ? 0 : c->hidden};
   return l->device->ops->table_create(l->device, &sums, &l->w->positions, l->err);
 }
 

@@ -105,7 +105,8 @@ static void fetch_lists(const struct lls_engine *e, const struct lls_engine_sequ
 static int check_text(const struct lls_engine *e, const struct lls_engine_sequence *s,
                       struct lls_error *err)
 {
-  if (s->second_text > 0 && e->config.token_types < 2)
+  /* encoders that rotate positions have one row for all of them, of the first type */
+  if (s->second_text > 0 && (e->config.token_types < 2 || e->config.rope.dims > 0))
     return lls_fail(err, -EINVAL, "a second type of tokens where the model has one");
   if (s->context > 0)
     return lls_fail(err, -ENOTSUP, "%u tokens after %u: an encoder's text is whole",

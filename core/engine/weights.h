@@ -81,7 +81,8 @@ struct lls_weights {
   float *slopes;                          /* (this rank's heads) of ALiBi, or NULL */
   float *v_norm;      /* (head_dim) ones, for values that are normed, or NULL */
   float *inputs_norm; /* (layer_inputs) of the layers' inputs, or NULL */
-  /* encoders: (token_types, max_context, hidden); sums of position and type vectors */
+  /* encoders: (token_types, max_context, hidden), sums of position and type vectors;
+   * (token_types, hidden) if there are no position vectors */
   float *positions_and_types;
   uint32_t n_layers;
   struct lls_layer_weights *layers; /* (n_layers) */

@@ -7,6 +7,7 @@
 #ifndef LLS_HUB_BLOB_H
 #define LLS_HUB_BLOB_H
 
+#include "core/hub/hub_client.h"
 #include "core/hub/hub_listing.h"
 
 /* Returns true if the blob exists, with the right size. */

@@ -14,7 +14,8 @@
 
 #include "core/hub/hub_blob.h"
 
-#define MIB (1024.0 * 1024.0)
+#define MIB        (1024.0 * 1024.0)
+#define ANSWER_MAX (64u << 20) /* bytes of a list of files */
 
 struct fetch {
   struct lls_hub_client client;
@@ -151,6 +152,25 @@ static int announce(struct fetch *f, struct lls_error *err)
   return 0;
 }
 
+/* Asks the hub which files the model has. */
+static int get_listing(struct lls_hub_client *c, struct lls_hub_listing *l,
+                       struct lls_error *err)
+{
+  char url[LLS_HUB_ENDPOINT + 2 * LLS_HUB_PART + 64];
+  struct lls_text text = {0};
+  *l = (struct lls_hub_listing){0};
+  snprintf(url, sizeof url, "%s/api/models/%s/%s/revision/main?blobs=true",
+           c->places->endpoint, c->name->owner, c->name->name);
+  int rc = lls_hub_client_get_text(c, url, ANSWER_MAX, &text, err);
+  if (rc == 0) {
+    rc = lls_hub_listing_read(text.data, text.length, l);
+    if (rc < 0)
+      lls_fail(err, rc, "%s: the answer is no list of a model's files", url);
+  }
+  lls_text_free(&text);
+  return rc;
+}
+
 static int fetch_files(struct fetch *f, struct lls_error *err)
 {
   struct lls_hub_listing *l = &f->listing;
@@ -175,7 +195,7 @@ int lls_hub_fetch(const struct lls_hub_places *places, const struct lls_hub_name
   int rc = lls_hub_client_open(&f.client, places, name, watch, err);
   if (rc < 0)
     return rc;
-  rc = lls_hub_listing_get(&f.client, &f.listing, err);
+  rc = get_listing(&f.client, &f.listing, err);
   if (rc == 0)
     rc = fetch_files(&f, err);
   *signal = f.client.caught;

@@ -18,8 +18,7 @@
 #include "core/base/json_parse.h"
 #include "core/hub/git_blob.h"
 
-#define ANSWER_MAX (64u << 20)
-#define FILE_NAME  512 /* longest path in a repository that is used */
+#define FILE_NAME 512 /* longest path in a repository that is used */
 
 static bool copy_hex(const char *text, size_t digits, char out[LLS_SHA256_HEX])
 {
@@ -87,24 +86,12 @@ static int read_listing(struct lls_hub_listing *l, json_t *root)
   return rc;
 }
 
-int lls_hub_listing_get(struct lls_hub_client *c, struct lls_hub_listing *l,
-                        struct lls_error *err)
+int lls_hub_listing_read(const char *text, size_t length, struct lls_hub_listing *l)
 {
-  char url[LLS_HUB_ENDPOINT + 2 * LLS_HUB_PART + 64];
-  struct lls_text text = {0};
+  json_t *root = text != NULL ? lls_json_parse(text, length, 0, NULL) : NULL;
   *l = (struct lls_hub_listing){0};
-  snprintf(url, sizeof url, "%s/api/models/%s/%s/revision/main?blobs=true",
-           c->places->endpoint, c->name->owner, c->name->name);
-  int rc = lls_hub_client_get_text(c, url, ANSWER_MAX, &text, err);
-  if (rc == 0) {
-    json_t *root =
-        text.data != NULL ? lls_json_parse(text.data, text.length, 0, NULL) : NULL;
-    rc = read_listing(l, root);
-    json_decref(root);
-    if (rc < 0)
-      lls_fail(err, rc, "%s: the answer is no list of a model's files", url);
-  }
-  lls_text_free(&text);
+  int rc = read_listing(l, root);
+  json_decref(root);
   if (rc < 0)
     lls_hub_listing_free(l);
   return rc;

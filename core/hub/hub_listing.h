@@ -6,7 +6,6 @@
 
 #include "core/base/sha256.h"
 #include "core/hub/hub_choice.h"
-#include "core/hub/hub_client.h"
 
 struct lls_hub_listed {
   struct lls_hub_file file; /* first: see lls_hub_choose */
@@ -23,9 +22,9 @@ struct lls_hub_listing {
   size_t n;
 };
 
-/* Asks the hub. Names that would lead out of a folder are left out. */
-int lls_hub_listing_get(struct lls_hub_client *, struct lls_hub_listing *,
-                        struct lls_error *err);
+/* [any] Reads the hub's answer. Names that would lead out of a folder are left out.
+ * Returns 0, -EPROTO or -ENOMEM; *out is empty then. */
+int lls_hub_listing_read(const char *text, size_t length, struct lls_hub_listing *out);
 void lls_hub_listing_free(struct lls_hub_listing *);
 
 #endif

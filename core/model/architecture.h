@@ -223,6 +223,9 @@ int lls_config_llama(const struct lls_json *, struct lls_model_config *,
 /* Reads Mistral 4, which is "text_config" of a Mistral 3; deepseek.c. */
 int lls_config_mistral4(const struct lls_json *, struct lls_model_config *,
                         struct lls_error *err);
+/* Reads sizes, norms and activation by GPT-2's keys, which GPT-J has too; gpt2.c. */
+int lls_config_gpt(const struct lls_json *, struct lls_model_config *,
+                   struct lls_error *err);
 /* Reads multi-head latent attention, and Llama's other keys; deepseek.c. */
 int lls_config_latent(const struct lls_json *, struct lls_model_config *,
                       struct lls_error *err);

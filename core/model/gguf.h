@@ -102,6 +102,9 @@ int lls_gguf_check_keys(const struct lls_gguf *, const json_t *config,
 /* Returns the number of experts in the metadata; 0 for a model without experts. */
 int64_t lls_gguf_experts(const struct lls_gguf *);
 
+/* The key of lls_gguf_pooling's object that is true if the file has Dense matrices. */
+#define LLS_GGUF_DENSE "gguf_dense"
+
 /* gguf_encoder.c: adds to config.json the keys of an encoder; and makes the content of
  * 1_Pooling/config.json, or returns -ENOENT if the file has no pooling. */
 int lls_gguf_describe_encoder(const struct lls_gguf *, json_t *config,

@@ -92,11 +92,12 @@ int lls_gguf_pooling(const char *path, json_t **out, struct lls_error *err)
     return rc;
   snprintf(key, sizeof key, "%s.pooling_type", g->architecture->name);
   int64_t type = lls_gguf_integer(g->files[0], key, -1);
+  bool dense = lls_gguf_tensor(g, "dense_2.weight") != NULL;
   lls_gguf_close(g);
   if (type < 0)
     return lls_fail(err, -ENOENT, "%s: has no %s", path, key);
   if (type >= (int64_t)(sizeof modes / sizeof modes[0]))
     return lls_fail(err, -EINVAL, "%s: %s is none of 0 to 4", path, key);
-  *out = json_pack("{s:s}", "pooling_mode", modes[type]);
+  *out = json_pack("{s:s, s:b}", "pooling_mode", modes[type], LLS_GGUF_DENSE, dense);
   return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "%s: out of memory", path);
 }

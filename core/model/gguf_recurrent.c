@@ -103,6 +103,11 @@ static void describe_tiled_delta(const struct lls_gguf *g, json_t *config)
                                json_object_get(config, "linear_num_value_heads"))));
 }
 
+/* Members that the three rows of delta nets have alike. */
+#define DELTA                                                                            \
+  .post_norms = true, .raised_norms = true, .tensors = delta_tensors,                    \
+  .keys = delta_keys, .switches = delta_switches
+
 const struct lls_gguf_architecture lls_gguf_recurrent[] = {
     {.name = "lfm2",
      .model = "Lfm2ForCausalLM",
@@ -112,28 +117,16 @@ const struct lls_gguf_architecture lls_gguf_recurrent[] = {
      .describe = describe_lfm2},
     {.name = "qwen3next",
      .mixture = "Qwen3NextForCausalLM",
-     .post_norms = true,
-     .raised_norms = true,
-     .tensors = delta_tensors,
-     .keys = delta_keys,
-     .switches = delta_switches,
-     .describe = describe_delta},
+     .describe = describe_delta,
+     DELTA},
     {.name = "qwen35",
      .model = "Qwen3_5ForCausalLM",
-     .post_norms = true,
-     .raised_norms = true,
-     .tensors = delta_tensors,
-     .keys = delta_keys,
-     .switches = delta_switches,
-     .describe = describe_tiled_delta},
+     .describe = describe_tiled_delta,
+     DELTA},
     {.name = "qwen35moe",
      .mixture = "Qwen3_5MoeForCausalLM",
-     .post_norms = true,
-     .raised_norms = true,
-     .tensors = delta_tensors,
-     .keys = delta_keys,
-     .switches = delta_switches,
-     .describe = describe_tiled_delta},
+     .describe = describe_tiled_delta,
+     DELTA},
 };
 
 const size_t lls_n_gguf_recurrent =

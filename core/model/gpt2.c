@@ -27,8 +27,8 @@ static int check_scores(const struct lls_json *json, struct lls_error *err)
 static const char *const unused[] = {"n_ctx", "summary_type", "summary_use_proj",
                                      "summary_proj_to_labels", NULL};
 
-static int configure(const struct lls_json *json, struct lls_model_config *out,
-                     struct lls_error *err)
+int lls_config_gpt(const struct lls_json *json, struct lls_model_config *out,
+                   struct lls_error *err)
 {
   int rc = lls_config_sizes(json, out, NULL, err);
   if (rc == 0)
@@ -38,10 +38,18 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   if (rc == 0)
     rc = lls_config_activation(json, "activation_function", "gelu_new", &out->activation,
                                err);
+  lls_config_pass_over(json, unused);
+  out->mlp_bias = true;
+  return rc;
+}
+
+static int configure(const struct lls_json *json, struct lls_model_config *out,
+                     struct lls_error *err)
+{
+  int rc = lls_config_gpt(json, out, err);
   if (rc == 0)
     rc = lls_json_bool_or(json, "tie_word_embeddings", true, &out->tied_embeddings, err);
-  out->qkv_bias = out->output_bias = out->mlp_bias = true;
-  lls_config_pass_over(json, unused);
+  out->qkv_bias = out->output_bias = true;
   return rc < 0 ? rc : check_scores(json, err);
 }
 

@@ -6,23 +6,11 @@
  */
 #include "core/model/architecture.h"
 
-#include <errno.h>
-
 static int configure(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
 {
-  static const char *const unused[] = {"summary_type", "summary_use_proj",
-                                       "summary_proj_to_labels", "scale_attn_weights",
-                                       NULL};
   uint32_t rotated = 64;
-  int rc = lls_config_sizes(json, out, NULL, err);
-  if (rc == 0)
-    rc = lls_json_size_or(json, "n_inner", 4 * out->hidden, &out->ffn, err);
-  if (rc == 0)
-    rc = lls_config_layer_norm(json, "layer_norm_epsilon", out, err);
-  if (rc == 0)
-    rc = lls_config_activation(json, "activation_function", "gelu_new", &out->activation,
-                               err);
+  int rc = lls_config_gpt(json, out, err);
   if (rc == 0)
     rc = lls_config_rope(json, "rope_theta", 1.0, out, err);
   if (rc == 0)
@@ -30,8 +18,8 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   if (rc == 0)
     rc = lls_json_bool_or(json, "tie_word_embeddings", false, &out->tied_embeddings, err);
   out->rope.dims = rotated;
-  out->mlp_bias = out->head_bias = out->parallel_residual = out->paired_rope = true;
-  lls_config_pass_over(json, unused);
+  lls_json_get(json, "scale_attn_weights"); /* scores are scaled in any case */
+  out->head_bias = out->parallel_residual = out->paired_rope = true;
   return rc;
 }
 

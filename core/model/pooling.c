@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/model/dense.h"
+#include "core/model/gguf.h"
 #include "core/model/json.h"
 
 static void set_none(struct lls_pooling_config *out, const char *file, const char *why)
@@ -53,6 +54,8 @@ static int read_pooling(const char *folder, struct lls_pooling_config *out,
     return rc == -ENOENT ? 0 : rc;
   out->is_written = true;
   rc = read_mode(&json, out, err);
+  if (rc == 0) /* lls_gguf_pooling's; a folder has modules.json */
+    rc = lls_json_bool_or(&json, LLS_GGUF_DENSE, false, &out->dense, err);
   lls_json_close(&json);
   return rc;
 }
@@ -98,8 +101,9 @@ int lls_pooling_read(const char *folder, enum lls_pooling fallback,
 {
   *out = (struct lls_pooling_config){.pooling = fallback};
   int rc = read_pooling(folder, out, err);
-  if (rc == 0)
-    rc = read_modules(folder, out, err);
+  if (rc < 0 || lls_is_gguf(folder)) /* which has no more, and is large to open */
+    return rc;
+  rc = read_modules(folder, out, err);
   return rc < 0 ? rc : read_dimensions(folder, out, err);
 }
 

@@ -134,18 +134,19 @@ static int configure_text_mixture(const struct lls_json *json,
   return lls_config_text_part(json, json_object(), out, configure_mixture, err);
 }
 
-#define DELTA_TENSORS                                                                    \
-  .recurrent = {.qkv = "linear_attn.in_proj_qkv",                                        \
-                .z = "linear_attn.in_proj_z",                                            \
-                .b = "linear_attn.in_proj_b",                                            \
-                .a = "linear_attn.in_proj_a",                                            \
-                .qkvz = "linear_attn.in_proj_qkvz",                                      \
-                .ba = "linear_attn.in_proj_ba",                                          \
-                .conv = "linear_attn.conv1d",                                            \
-                .rate = "linear_attn.A_log",                                             \
-                .dt_bias = "linear_attn.dt_bias",                                        \
-                .norm = "linear_attn.norm",                                              \
-                .output = "linear_attn.out_proj"}
+#define LAYER_TENSORS                                                                    \
+  LLS_LLAMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP, LLS_LLAMA_QK_NORMS,                     \
+      .recurrent = {.qkv = "linear_attn.in_proj_qkv",                                    \
+                    .z = "linear_attn.in_proj_z",                                        \
+                    .b = "linear_attn.in_proj_b",                                        \
+                    .a = "linear_attn.in_proj_a",                                        \
+                    .qkvz = "linear_attn.in_proj_qkvz",                                  \
+                    .ba = "linear_attn.in_proj_ba",                                      \
+                    .conv = "linear_attn.conv1d",                                        \
+                    .rate = "linear_attn.A_log",                                         \
+                    .dt_bias = "linear_attn.dt_bias",                                    \
+                    .norm = "linear_attn.norm",                                          \
+                    .output = "linear_attn.out_proj"}
 #define MIXTURE_TENSORS                                                                  \
   .router = "mlp.gate", .experts = "mlp.experts.", .expert_gate = "gate_proj",           \
   .expert_up = "up_proj", .expert_down = "down_proj",                                    \
@@ -163,22 +164,19 @@ const struct lls_architecture lls_qwen3_next = {
     .title = "Qwen3-Next",
     .names = next_names,
     .configure = configure_mixture,
-    .tensors = {LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP,
-                LLS_LLAMA_QK_NORMS, DELTA_TENSORS, MIXTURE_TENSORS},
+    .tensors = {LLS_LLAMA_TENSORS, LAYER_TENSORS, MIXTURE_TENSORS},
 };
 
 const struct lls_architecture lls_qwen3_5 = {
     .title = "Qwen3.5 and 3.6 (text)",
     .names = dense_names,
     .configure = configure_text,
-    .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LLS_LLAMA_NORMS, LLS_LLAMA_QKV,
-                LLS_LLAMA_MLP, LLS_LLAMA_QK_NORMS, DELTA_TENSORS},
+    .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LAYER_TENSORS},
 };
 
 const struct lls_architecture lls_qwen3_5_moe = {
     .title = "Qwen3.5 and 3.6, mixtures (text)",
     .names = mixture_names,
     .configure = configure_text_mixture,
-    .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LLS_LLAMA_NORMS, LLS_LLAMA_QKV,
-                LLS_LLAMA_MLP, LLS_LLAMA_QK_NORMS, DELTA_TENSORS, MIXTURE_TENSORS},
+    .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LAYER_TENSORS, MIXTURE_TENSORS},
 };

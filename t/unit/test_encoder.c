@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encoders against transformers' results for the same texts: t/data/encoder. */
 #include "core/encoder/encoder.h"
+#include "core/encoder/folder.h"
 #include "core/encoder/service.h"
 #include "core/model/dense.h"
 #include "core/model/model_config.h"
@@ -12,6 +13,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #define MOST_DIMS 64
 
@@ -267,6 +269,65 @@ static void test_dense(void **state)
   folder_remove(&f);
 }
 
+static void copy_file(const char *from, const struct folder *to, const char *name,
+                      char change)
+{
+  char path[4200], bytes[1 << 16];
+  snprintf(path, sizeof path, "%s/%s", from, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t n = fread(bytes, 1, sizeof bytes, file);
+  assert_true(n > 0 && n < sizeof bytes && feof(file));
+  fclose(file);
+  bytes[n - 1] ^= change;
+  folder_write(to, name, bytes, n);
+}
+
+/* The fingerprint by which vectors of an earlier start are told apart has the matrices
+ * behind the pooling, too. */
+static void test_dense_fingerprint(void **state)
+{
+  (void)state;
+  static const char *const files[] = {"config.json",
+                                      "modules.json",
+                                      "1_Pooling/config.json",
+                                      "2_Dense/config.json",
+                                      "2_Dense/model.safetensors",
+                                      "3_Dense/config.json",
+                                      "3_Dense/model.safetensors"};
+  static const char *const parts[] = {"1_Pooling", "2_Dense", "3_Dense"};
+  struct lls_encoder_folder first, same, other;
+  struct lls_error err;
+  char from[4096], part[128];
+  struct folder f;
+  path_of("gemma", from, sizeof from);
+  folder_make(&f);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    snprintf(part, sizeof part, "%s/%s", f.path, parts[i]);
+    assert_int_equal(mkdir(part, 0700), 0);
+  }
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    copy_file(from, &f, files[i], 0);
+  assert_int_equal(lls_encoder_folder_read(f.path, &first, &err), 0);
+  assert_int_equal(lls_encoder_folder_read(f.path, &same, &err), 0);
+  assert_true(first.fingerprint == same.fingerprint);
+  for (size_t i = 4; i < sizeof files / sizeof *files; i += 2) {
+    copy_file(from, &f, files[i], 1);
+    assert_int_equal(lls_encoder_folder_read(f.path, &other, &err), 0);
+    assert_true(first.fingerprint != other.fingerprint);
+    copy_file(from, &f, files[i], 0);
+  }
+  for (size_t i = 2; i < sizeof files / sizeof *files; i++) {
+    snprintf(part, sizeof part, "%s/%s", f.path, files[i]);
+    unlink(part);
+  }
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    snprintf(part, sizeof part, "%s/%s", f.path, parts[i]);
+    rmdir(part);
+  }
+  folder_remove(&f);
+}
+
 /* ---- the service ------------------------------------------------------------------- */
 
 #define TEXTS 9
@@ -342,9 +403,9 @@ static void test_service(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reference), cmocka_unit_test(test_halves),
-      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_dense),
-      cmocka_unit_test(test_service),
+      cmocka_unit_test(test_reference),         cmocka_unit_test(test_halves),
+      cmocka_unit_test(test_refusals),          cmocka_unit_test(test_dense),
+      cmocka_unit_test(test_dense_fingerprint), cmocka_unit_test(test_service),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
