@@ -170,11 +170,15 @@ static int load_config(const struct arguments *a, struct lls_config *config)
   return rc;
 }
 
+static int check_models(const struct arguments *a, struct lls_config *config);
+
 static int check_config(const struct arguments *a)
 {
   struct lls_config config;
   if (load_config(a, &config) < 0)
     return EXIT_USAGE;
+  if (lls_config_routes(&config))
+    return check_models(a, &config);
   if (lls_config_lacks_predictions(&config))
     fprintf(stderr, "%s: warning: scheduler %s " LLS_NO_PREDICTIONS "\n", config.ini.path,
             config.policies.scheduler.module->descriptor->id, "predictor none");
@@ -183,6 +187,36 @@ static int check_config(const struct arguments *a)
     printf("%s: ok\n", config.ini.path);
   lls_config_free(&config);
   return rc == 0 ? 0 : EXIT_USAGE;
+}
+
+/* Checks one model of [models], with the settings that its process gets. */
+static int check_model(const struct arguments *a, const char *name)
+{
+  char only[LLS_MODEL_NAME_MAX + sizeof "models.only="];
+  struct arguments one = *a;
+  one.settings = calloc(a->n_settings + 1, sizeof *one.settings);
+  if (one.settings == NULL)
+    return EXIT_FAILURE;
+  memcpy(one.settings, a->settings, a->n_settings * sizeof *one.settings);
+  snprintf(only, sizeof only, "models.only=%s", name);
+  one.settings[one.n_settings++] = only;
+  int status = check_config(&one);
+  free(one.settings);
+  return status;
+}
+
+/* Checks a configuration with [models]: its own part, then each model's. */
+static int check_models(const struct arguments *a, struct lls_config *config)
+{
+  int status = 0;
+  for (size_t i = 0; i < config->models.n; i++) {
+    printf("model %s: ", config->models.list[i].name);
+    fflush(stdout);
+    int one = check_model(a, config->models.list[i].name);
+    status = one != 0 ? one : status;
+  }
+  lls_config_free(config);
+  return status;
 }
 
 /* Prints whether the configured model supports hidden form. */
@@ -269,6 +303,7 @@ static int serve(const struct arguments *a)
 {
   struct lls_config config;
   struct lls_error err;
+  lls_serve_follow_router();
   if (lls_serve_check_descriptors(&err) < 0) {
     fprintf(stderr, "llmserve: %s\n", err.text);
     return EXIT_FAILURE;

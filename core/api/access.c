@@ -362,7 +362,8 @@ bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exch
     return check_reader(api, exchange, error);
   if (strncmp(path, admin, sizeof admin - 1) == 0 ||
       lls_route_is(path, "/load_lora_adapter") ||
-      lls_route_is(path, "/unload_lora_adapter"))
+      lls_route_is(path, "/unload_lora_adapter") || lls_route_is(path, "/models/load") ||
+      lls_route_is(path, "/models/unload"))
     return check_admin(api, exchange, error);
   return check_user(api, exchange, error);
 }

@@ -53,6 +53,13 @@ struct lls_api_encoder {
   bool tells_texts;  /* token types mark the second text of a pair */
 };
 
+/* A server of several models has none itself: `handle` answers each request that the
+ * front end has admitted, in place of the route's own handler. */
+struct lls_api_router {
+  void *context;
+  void (*handle)(void *context, struct lls_http_exchange *exchange); /* NULL: no router */
+};
+
 /* All pointers are borrowed and outlive the api; strings are copied. */
 struct lls_api_config {
   uv_loop_t *uv;
@@ -84,6 +91,8 @@ struct lls_api_config {
   const char *state;           /* folder of files and batches; NULL or "": none */
   const char *replica;       /* name in ids, <= LLS_REPLICA_MAX bytes; NULL or "": none */
   const struct lls_log *log; /* may be NULL */
+  /* With a router there are no loop, tokenizer, state and replica. */
+  struct lls_api_router router;
   /* Called when the last answer has been sent while draining, unless lls_api_on_wake
    * sent it; may be NULL. */
   void (*on_idle)(void *context);

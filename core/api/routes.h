@@ -34,6 +34,8 @@ struct lls_dialect;
   LLS_ROUTE_V1(ROUTE, "GET", "/models", lls_handle_models)                               \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/", lls_handle_models)                              \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/*", lls_handle_model)                              \
+  LLS_ROUTE_V1(ROUTE, "POST", "/models/load", lls_handle_model_load)                     \
+  LLS_ROUTE_V1(ROUTE, "POST", "/models/unload", lls_handle_model_unload)                 \
   ROUTE("POST", "/v1/load_lora_adapter", lls_handle_load_adapter)                        \
   ROUTE("POST", "/v1/unload_lora_adapter", lls_handle_unload_adapter)                    \
   LLS_DIALECT_V1(DIALECT, "/responses", lls_responses)                                   \

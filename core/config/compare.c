@@ -102,6 +102,16 @@ int lls_config_check_reload(const struct lls_config *running,
   return rc == 0 ? check_lora(running, wanted, err) : rc;
 }
 
+int lls_config_check_router(const struct lls_config *running,
+                            const struct lls_config *wanted, struct lls_error *err)
+{
+  const struct lls_section *server = lls_sections;
+  while (strcmp(server->name, "server") != 0)
+    server++;
+  int rc = check_section(running, wanted, server, SAID, err);
+  return rc == 0 ? check_tls(running, wanted, err) : rc;
+}
+
 /* ---- the policies ----------------------------------------------------------------- */
 
 static enum lls_policy_change compare_policy(const struct lls_policy *running,

@@ -10,6 +10,10 @@
 int lls_config_check_reload(const struct lls_config *running,
                             const struct lls_config *wanted, struct lls_error *err);
 
+/* Does so for [server] and [tls] alone, of a process that only routes. */
+int lls_config_check_router(const struct lls_config *running,
+                            const struct lls_config *wanted, struct lls_error *err);
+
 enum lls_policy_change {
   LLS_POLICY_SAME,     /* code and parameters */
   LLS_POLICY_RENEWED,  /* the same code takes other parameters while running */

@@ -39,7 +39,7 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
                       entry->section, first->line);
   if (find_section(entry->section) != NULL ||
       lls_section_kind(entry->section, &name) != 0 ||
-      lls_section_is_tenant(entry->section))
+      lls_section_is_tenant(entry->section) || lls_section_is_model(entry->section))
     return;
   struct lls_nearest nearest = {.word = entry->section};
   char clause[LLS_NEAREST_CLAUSE];
@@ -48,8 +48,8 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
   lls_loading_error(
       l, entry->line,
       "unknown section [%s]: expected [server], [tls], [model], [engine], [cache], "
-      "[plugins], [lora], [tenants], a tenant's, like [tenant.NAME], or a plugin's, like "
-      "[scheduler.NAME]%s",
+      "[plugins], [lora], [models], a model's, like [model.NAME], [tenants], a tenant's, "
+      "like [tenant.NAME], or a plugin's, like [scheduler.NAME]%s",
       entry->section, lls_nearest_clause(&nearest, "[]", clause));
 }
 
@@ -96,6 +96,7 @@ static int bind_sections(struct lls_loading *l)
   }
   lls_loading_tenants(l, &find_section("tenants")->table);
   lls_loading_lora(l, &find_section("lora")->table);
+  lls_loading_models(l, &find_section("models")->table);
   return 0;
 }
 
@@ -211,6 +212,7 @@ static int load(struct lls_loading *l, const char *const *settings, size_t n,
   for (size_t i = 0; i < n; i++)
     apply_setting(l, LLS_INI_SET, settings[i]);
   apply_changes(l, changes);
+  lls_loading_one_model(l);
   check_entries(l);
   if (bind_sections(l) == 0) {
     lls_loading_check(l);
@@ -280,6 +282,7 @@ void lls_config_free(struct lls_config *config)
     lls_params_release(&s->table, section_values(config, s));
   free(config->overrides);
   lls_lora_section_free(&config->lora);
+  lls_models_section_free(&config->models);
   lls_ini_free(&config->ini);
   lls_changes_free(&config->changes);
 }

@@ -14,6 +14,7 @@
 #include "core/config/ini.h"
 #include "core/config/limits.h"
 #include "core/device/devices.h"
+#include "core/params/params.h"
 #include "core/plugin/kinds.h"
 
 struct lls_server_config {       /* [server] */
@@ -140,6 +141,34 @@ static inline bool lls_lora_is_on(const struct lls_lora_section *lora)
   return lora->n > 0 || lora->runtime;
 }
 
+#define LLS_MODEL_NAME_MAX 200
+
+struct lls_own_settings { /* [model.NAME]; LLS_NEVER where it is auto */
+  const char *path;
+  bool pinned;
+  int64_t unload_after;
+  int64_t memory;
+};
+
+struct lls_served_model {
+  char *name;
+  char *path;    /* as written, relative to the file's folder, or a hub's name */
+  unsigned line; /* of the file */
+  struct lls_own_settings own;
+};
+
+struct lls_models_section { /* [models] */
+  const char *folder;       /* its models are served, too; "": none */
+  const char *fallback;     /* model of requests that name none; "": they are refused */
+  int64_t max_loaded;       /* models loaded at once; 0 = no bound */
+  int64_t memory;           /* bytes of all together; LLS_NEVER = what is available */
+  int64_t unload_after;     /* of a model that is not used; 0 = never */
+  int64_t load_timeout;
+  const char *only;              /* the one model of this process; "": all, routed */
+  struct lls_served_model *list; /* (n) */
+  size_t n;
+};
+
 struct lls_plugins_config {                  /* [plugins] */
   struct lls_loop_limits loop;               /* first: see sections.c */
   const char *scheduler, *cache, *predictor; /* name or path */
@@ -162,6 +191,7 @@ struct lls_config {
   struct lls_plugins_config plugins;
   struct lls_tenant_limits tenants; /* [tenants] */
   struct lls_lora_section lora;
+  struct lls_models_section models;
   struct lls_tenant_override *overrides; /* [tenant.NAME]; server.api borrows them */
   struct {
     LLS_EACH_KIND_OF(struct lls_policy);
@@ -217,6 +247,20 @@ int lls_config_reload(const struct lls_config *running, const struct lls_changes
 int lls_config_unpack(const struct lls_config *running, struct lls_unpack *packed,
                       struct lls_config *config, struct lls_config_errors *errors);
 void lls_config_free(struct lls_config *);
+
+/* True if this process serves no model itself, but routes requests to those of [models].
+ */
+static inline bool lls_config_routes(const struct lls_config *config)
+{
+  return config->models.n > 0;
+}
+
+/* Returns the path of a model of [models], as written, malloc'ed, and its line; NULL if
+ * there is no such model. folder: what [models] folder is relative to. */
+char *lls_models_path(const struct lls_ini *, const char *folder, const char *name,
+                      unsigned *line);
+/* The keys of [model.NAME], besides SECTION.KEY. */
+extern const struct lls_param_table lls_own_table;
 void lls_config_errors_free(struct lls_config_errors *);
 
 /*

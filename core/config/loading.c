@@ -181,9 +181,18 @@ static void unknown_key(struct lls_loading *l, const struct lls_ini_entry *entry
                       entry->section, lls_nearest_clause(&nearest, "''", clause));
 }
 
+/* True where [models] says what is served, instead of [model]. */
+static bool has_models(const struct lls_loading *l, const char *section)
+{
+  return strcmp(section, "model") == 0 &&
+         lls_ini_find(&l->config->ini, "models", NULL) != NULL;
+}
+
 static void check_required(struct lls_loading *l, const char *section,
                            const struct lls_param_table *table)
 {
+  if (has_models(l, section))
+    return;
   for (size_t i = 0; i < table->n; i++) {
     const struct lls_param *p = &table->params[i];
     if ((p->flags & LLS_PARAM_REQUIRED) &&
@@ -193,10 +202,12 @@ static void check_required(struct lls_loading *l, const char *section,
   }
 }
 
-/* True if keys of the section that its table lacks are names (lora_section.c). */
-static bool has_names(const char *section)
+/* True if a key that the section's table lacks is a name (lora_section.c), or a model's
+ * setting (models_section.c). */
+static bool is_name(const char *section, const char *key)
 {
-  return strcmp(section, "lora") == 0;
+  return strcmp(section, "lora") == 0 || strcmp(section, "models") == 0 ||
+         (lls_section_is_model(section) && lls_key_is_setting(key));
 }
 
 void lls_loading_bind(struct lls_loading *l, const char *section,
@@ -209,7 +220,7 @@ void lls_loading_bind(struct lls_loading *l, const char *section,
       continue;
     const struct lls_param *p = lls_param_find(table, entry->key);
     struct lls_error err = {0};
-    if (p == NULL && has_names(section))
+    if (p == NULL && is_name(section, entry->key))
       continue;
     if (p == NULL)
       unknown_key(l, entry, table);

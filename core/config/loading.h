@@ -3,6 +3,8 @@
 #ifndef LLS_CONFIG_LOADING_H
 #define LLS_CONFIG_LOADING_H
 
+#include <string.h>
+
 #include "core/config/config.h"
 
 struct lls_loading {
@@ -56,6 +58,24 @@ bool lls_section_is_tenant(const char *section);
 void lls_loading_lora(struct lls_loading *, const struct lls_param_table *table);
 void lls_loading_check_lora(struct lls_loading *);
 void lls_lora_section_free(struct lls_lora_section *);
+
+/* models_section.c: turns the settings of [models] only and its model into entries of the
+ * usual sections, before these are bound; and reads [models] and [model.NAME]. */
+void lls_loading_one_model(struct lls_loading *);
+void lls_loading_models(struct lls_loading *, const struct lls_param_table *table);
+/* True for [model.NAME]. */
+static inline bool lls_section_is_model(const char *section)
+{
+  static const char prefix[] = "model.";
+  size_t length = sizeof prefix - 1;
+  return strncmp(section, prefix, length) == 0 && section[length] != '\0';
+}
+/* True for a key SECTION.KEY in it. */
+static inline bool lls_key_is_setting(const char *key)
+{
+  return strchr(key, '.') != NULL;
+}
+void lls_models_section_free(struct lls_models_section *);
 
 /* hub_model.c: if [model] path is no path but the name of a model at a hub, sets it to
  * where the hub's cache has the model, and [server] served_model_name to the name.

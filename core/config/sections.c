@@ -447,6 +447,39 @@ static const struct lls_param lora_params[] = {
         "admin key add and remove adapters"),
 };
 
+typedef struct lls_models_section models;
+static const struct lls_param models_params[] = {
+    LLS_PARAM_PATH(models, folder, "",
+                   "folder whose models are served, too: each folder in it with a "
+                   "config.json, and each .gguf file (of a split set the first), under "
+                   "its name; empty: none",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(models, fallback, "",
+                     "the model of requests that name none; empty: these are refused",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(models, max_loaded, "0", 0, 1000, "models",
+                  "most models loaded at once; a further one takes the place of the idle "
+                  "one that was not used for longest, or waits for one to be idle; 0 is "
+                  "as many as memory allows",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(
+        models, memory, "auto", 1, 1ll << 50,
+        "most host memory of all loaded models together, beyond which idle "
+        "ones are unloaded before another is loaded; auto is what the machine "
+        "(or its control group) has available",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
+    LLS_PARAM_DURATION(models, unload_after, "10min", 0, 86400e9 * 365,
+                       "a model that was not used for this long is unloaded; 0 is never",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(models, load_timeout, "30min", 1e6, 86400e9,
+                       "longest time in which a model is loaded, and fetched before",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(models, only, "",
+                     "the name of one of these models: this process serves it alone, as "
+                     "the server starts one for each; empty: all of them",
+                     .flags = LLS_PARAM_RELOADABLE),
+};
+
 typedef struct lls_tenant_limits tenants;
 static const struct lls_param tenants_params[] = {
     LLS_PARAM_INT(tenants, requests_per_minute, "0", 0, 1000000000, "requests",
@@ -492,6 +525,18 @@ const struct lls_section lls_sections[] = {
      "their model, and its value the path of a folder as PEFT saves it, or of a .gguf "
      "file; a reload adds and removes adapters",
      TABLE(lora_params, lora), offsetof(struct lls_config, lora)},
+    {"models",
+     "several models instead of the one of [model] path, each in a process of its own "
+     "that "
+     "is started at its first use: each further key is a name that requests give as "
+     "their "
+     "model, and its value a path as of [model] path; a section [model.NAME] has "
+     "settings "
+     "of one model: pinned = true (loaded at the start, never unloaded), unload_after "
+     "and "
+     "memory (what it takes) in place of those above, path, and SECTION.KEY = VALUE for "
+     "any setting that differs, like plugins.scheduler = sarathi",
+     TABLE(models_params, models), offsetof(struct lls_config, models)},
     {"tenants",
      "limits of each tenant, which an API key names; a section [tenant.NAME] has the "
      "same keys, for values that differ for one tenant",

@@ -39,6 +39,8 @@ static const char *reason_phrase(unsigned status)
     return "Internal Server Error";
   case 501:
     return "Not Implemented";
+  case 502:
+    return "Bad Gateway";
   case 503:
     return "Service Unavailable";
   case 504:

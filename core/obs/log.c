@@ -187,11 +187,25 @@ bool lls_log_flush(const struct lls_log *log)
   return left;
 }
 
+#define PLACE_MAX 128
+
+/* Returns "MODEL/where" if the process serves one model of several, else `where`. */
+static const char *place_of(const struct lls_log *log, const char *where,
+                            char named[PLACE_MAX])
+{
+  if (log->model[0] == '\0')
+    return where;
+  snprintf(named, PLACE_MAX, "%s/%s", log->model, where);
+  return named;
+}
+
 void lls_log_request(const struct lls_log *log, uint32_t level, const char *where,
                      const char *request, const struct lls_log_field *fields, size_t n)
 {
+  char named[PLACE_MAX];
   if (log == NULL || !wanted(log, level))
     return;
+  where = place_of(log, where, named);
   say_lost(log);
   if (log->format == LLS_LOG_JSON)
     write_request_json(log, level, where, request, fields, n);
@@ -204,11 +218,11 @@ void lls_log(const struct lls_log *log, uint32_t level, const char *where,
 {
   if (log == NULL || !wanted(log, level))
     return;
-  char message[LINE_MAX_BYTES - 128];
+  char message[LINE_MAX_BYTES - PLACE_MAX - 128], named[PLACE_MAX];
   va_list args;
   va_start(args, format);
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
   say_lost(log);
-  write_line(log, level, where, message);
+  write_line(log, level, place_of(log, where, named), message);
 }

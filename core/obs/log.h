@@ -25,6 +25,9 @@ struct lls_log {
   struct lls_log_sink *sink; /* writes to fd; NULL: writes wait for the reader */
   _Atomic uint32_t level;    /* enum lls_log_level: lines above it are dropped */
   _Atomic uint32_t format;   /* enum lls_log_format */
+  /* the model of this process, if the log is shared with those of other models: "where"
+   * begins with it; else "" */
+  char model[64];
 };
 
 void lls_log(const struct lls_log *, uint32_t level, const char *where,

@@ -231,6 +231,8 @@ int server_check_memory(const struct server *, const struct lls_config *,
                         struct lls_device *, struct lls_error *err);
 
 /* ---- load.c */
+/* Reads keys and certificate, creates the HTTP server, and starts to listen. */
+int server_make_http(struct server *, const struct lls_http_config *, struct lls_error *);
 /* Starts to listen and to load the model; load.loaded then calls server_loaded. */
 int server_load(struct server *, struct lls_error *err);
 void server_loaded(struct server *);
@@ -364,6 +366,11 @@ int server_ask_whatif(struct server *, const struct lls_whatif_question *, bool 
                       void (*ended)(struct server *), struct lls_error *err);
 void server_give_up_whatif(struct server *);
 void server_free_whatif(struct server *);
+
+/* ---- models_server.c */
+/* Serves the models of [models], each by a process of its own. Returns the exit status.
+ */
+int server_route_models(struct server *);
 
 /* ---- autopilot.c */
 /* Starts the timer of the rounds. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/progress_bar.h"
-#include "core/config/ini.h"
+#include "core/config/config.h"
 #include "core/hub/hub_cache.h"
 #include "core/hub/hub_fetch.h"
 #include "core/obs/notify.h"
@@ -22,6 +22,7 @@
 #define MIB_SHIFT    20
 #define NOTIFY_S     5
 #define SETTING      "model.path="
+#define ONLY         "models.only="
 #define EXTEND_START "EXTEND_TIMEOUT_USEC=60000000" /* of a service's start */
 
 /* ---- the model's name -------------------------------------------------------------- */
@@ -33,21 +34,43 @@ static void ignore_line(void *context, unsigned line, const char *sentence)
   (void)sentence;
 }
 
-/* Reads [model] path as loading will: the last setting, else the file. Returns a copy, or
- * NULL. */
+/* Returns the value of the last setting that begins with `name`, or NULL. */
+static const char *find_setting(const char *name, const char *const *settings, size_t n)
+{
+  const char *found = NULL;
+  for (size_t i = 0; i < n; i++)
+    if (strncmp(settings[i], name, strlen(name)) == 0)
+      found = settings[i] + strlen(name);
+  return found;
+}
+
+/* Returns the folder of a file, malloc'ed, or NULL. */
+static char *folder_of(const char *file)
+{
+  char *copy = strdup(file);
+  char *folder = copy != NULL ? strdup(dirname(copy)) : NULL;
+  free(copy);
+  return folder;
+}
+
+/* Reads [model] path as loading will: the last setting, else the file; with [models] only
+ * the path of that model. Returns a copy, or NULL. */
 static char *read_path(const char *file, const char *const *settings, size_t n)
 {
   struct lls_ini ini = {0};
-  const char *found = NULL;
-  for (size_t i = 0; i < n; i++)
-    if (strncmp(settings[i], SETTING, strlen(SETTING)) == 0)
-      found = settings[i] + strlen(SETTING);
+  const char *found = find_setting(SETTING, settings, n);
+  const char *only = find_setting(ONLY, settings, n);
+  unsigned line;
   if (found != NULL || file == NULL)
     return found != NULL ? strdup(found) : NULL;
   if (lls_ini_read(file, ignore_line, NULL, &ini, NULL) < 0)
     return NULL;
   const struct lls_ini_entry *entry = lls_ini_find(&ini, "model", "path");
-  char *copy = entry != NULL && entry->value != NULL ? strdup(entry->value) : NULL;
+  char *folder = only != NULL ? folder_of(file) : NULL;
+  char *copy = only != NULL ? lls_models_path(&ini, folder, only, &line)
+               : entry != NULL && entry->value != NULL ? strdup(entry->value)
+                                                       : NULL;
+  free(folder);
   lls_ini_free(&ini);
   return copy;
 }
@@ -55,11 +78,11 @@ static char *read_path(const char *file, const char *const *settings, size_t n)
 /* Returns true if a file or folder has this path, relative to the file's folder. */
 static bool is_path(const char *file, const char *path)
 {
-  char *copy = file != NULL ? strdup(file) : NULL;
-  char *full = lls_path_join(copy != NULL ? dirname(copy) : NULL, path);
+  char *folder = file != NULL ? folder_of(file) : NULL;
+  char *full = lls_path_join(folder, path);
   bool is = full == NULL || access(full, F_OK) == 0 || errno != ENOENT;
   free(full);
-  free(copy);
+  free(folder);
   return is;
 }
 

@@ -80,29 +80,17 @@ static int start_thread(struct server *s, struct lls_error *err)
   return 0;
 }
 
-int server_load(struct server *s, struct lls_error *err)
+int server_make_http(struct server *s, const struct lls_http_config *http,
+                     struct lls_error *err)
 {
-  const struct lls_config *c = s->config;
-  const struct lls_http_config http = {
-      .limits = c->server.api.http,
-      .context = s,
-      .on_request = on_request,
-      .error_body = lls_api_error_body,
-      .error_type = "application/json",
-  };
-  char urls[LLS_ERROR_MAX];
   struct lls_tls *tls;
-  int rc = server_check_places(c, err);
-  if (rc == 0)
-    rc = server_check_state_is_free(c, err);
-  if (rc == 0)
-    rc = server_load_keys(c, &s->wanted_keys, err);
+  int rc = server_load_keys(s->config, &s->wanted_keys, err);
   if (rc < 0)
     return rc;
-  rc = server_load_tls(c, &tls, server_say_warning, s, err);
+  rc = server_load_tls(s->config, &tls, server_say_warning, s, err);
   if (rc < 0)
     return rc;
-  rc = lls_http_server_create(&s->uv, &http, &s->http, err);
+  rc = lls_http_server_create(&s->uv, http, &s->http, err);
   if (rc < 0) {
     lls_tls_destroy(tls);
     return rc;
@@ -116,6 +104,27 @@ int server_load(struct server *s, struct lls_error *err)
             "any client that reaches %s may ask: set [server] api_keys, or listen on "
             "127.0.0.1",
             lls_http_server_address(s->http));
+  return 0;
+}
+
+int server_load(struct server *s, struct lls_error *err)
+{
+  const struct lls_config *c = s->config;
+  const struct lls_http_config http = {
+      .limits = c->server.api.http,
+      .context = s,
+      .on_request = on_request,
+      .error_body = lls_api_error_body,
+      .error_type = "application/json",
+  };
+  char urls[LLS_ERROR_MAX];
+  int rc = server_check_places(c, err);
+  if (rc == 0)
+    rc = server_check_state_is_free(c, err);
+  if (rc == 0)
+    rc = server_make_http(s, &http, err);
+  if (rc < 0)
+    return rc;
   lls_http_server_urls(s->http, urls, sizeof urls);
   lls_log(&s->log, LLS_LOG_INFO, "model", "loading %s; until then %s answers 503",
           c->model.path, urls);

@@ -23,7 +23,9 @@
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -198,11 +200,19 @@ int lls_serve(struct lls_config *config, const struct lls_devices *builtin)
       .status = EXIT_SUCCESS,
   };
   struct lls_error err = {0};
+  snprintf(s.log.model, sizeof s.log.model, "%s", config->models.only);
   open_log(&s);
   set_malloc();
   /* writing to a closed connection shall be an error code, not a signal */
   signal(SIGPIPE, SIG_IGN);
   lls_crash_install();
+  if (lls_config_routes(config)) {
+    s.status = server_route_models(&s);
+    lls_config_free(s.config);
+    close_log(&s);
+    lls_crash_may_exit();
+    return s.status;
+  }
   int rc = server_join_ranks(&s, &err);
   /* Process 0 reports which process cannot start. This one ends after it: a launcher ends
    * all processes when one ends with a failure, process 0 with its message unsaid too. */

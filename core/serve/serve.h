@@ -12,6 +12,11 @@ struct lls_devices;
  * it before the configuration is loaded, which opens plugins. */
 int lls_serve_check_descriptors(struct lls_error *err);
 
+/* In the process of one model of [models]: has it end when the router ends. Call it
+ * first.
+ */
+void lls_serve_follow_router(void);
+
 /* Serves until it is asked to stop, and returns the exit status of the process. Frees
  * the configuration, or the one that a reload has replaced it by. */
 int lls_serve(struct lls_config *, const struct lls_devices *);

@@ -34,6 +34,7 @@ my %without = (
     lls_loop_create          => 'likewise; main is the thread which calls first after it',
     lls_constraint_check     => 'reads what never changes',
     lls_api_create           => 'makes its caller main',
+    lls_routing_create       => 'likewise',
     lls_api_new_id           => 'has no state',
 );
 

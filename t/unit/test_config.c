@@ -198,9 +198,10 @@ static void test_one_error_at_a_time(void **state)
       {"[enginee]\n",
        ":7: unknown section [enginee]: expected [server], [tls], [model], [engine], "
        "[cache], "
-       "[plugins], [lora], [tenants], a tenant's, like [tenant.NAME], or a plugin's, "
-       "like "
-       "[scheduler.NAME]; the nearest is [engine]"},
+       "[plugins], [lora], [models], a model's, like [model.NAME], [tenants], a "
+       "tenant's, "
+       "like [tenant.NAME], or a plugin's, like [scheduler.NAME]; the nearest is "
+       "[engine]"},
       {"[server]\nxyzzy = 1\n", ":8: unknown key 'xyzzy' in [server]"},
       {"[engine]\nweights = int8\n",
        ":8: unknown key 'weights' in [engine]: it is one of [model]"},

@@ -79,7 +79,8 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
         "the chat template has no part for tools: where a request has some, a message "
         "describes them, and calls are read as %s writes them ([model] tool_format)",
         lls_tool_format_written(api->config.dialect.format)->name);
-  api->piece = malloc(lls_detokenizer_room(config->tokenizer));
+  bool has_model = config->tokenizer != NULL; /* else there is a router */
+  api->piece = malloc(has_model ? lls_detokenizer_room(config->tokenizer) : 1);
   int status = -ENOMEM;
   if (api->model_name == NULL || api->piece == NULL)
     lls_fail(err, status, "out of memory");

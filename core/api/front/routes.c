@@ -115,7 +115,10 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   const struct lls_http_route *route = exchange->route;
   if (is_counted(exchange))
     lls_accounts_enter(context, exchange);
-  route->handler(context, exchange);
+  if (api->config.router.handle != NULL)
+    api->config.router.handle(api->config.router.context, exchange);
+  else
+    route->handler(context, exchange);
 }
 
 /* A body that no handler reads is discarded. A client that sends a short one anyway is
@@ -142,7 +145,9 @@ bool lls_api_on_head(void *context, struct lls_http_exchange *exchange)
         (struct lls_http_sink){.write = drop, .max_bytes = UNREAD_BODY_MAX};
     return true;
   }
-  return !is_upload(exchange) || lls_upload_on_head(context, exchange);
+  const struct lls_api *api = context;
+  return !is_upload(exchange) || api->config.router.handle != NULL ||
+         lls_upload_on_head(context, exchange);
 }
 
 void lls_api_on_over(void *context, struct lls_http_exchange *exchange)

@@ -83,7 +83,7 @@ static double virtual_bytes(void)
   return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-static void write_process(struct lls_page *page, const struct lls_api *api)
+void lls_page_process(struct lls_page *page, const struct lls_api *api)
 {
   struct rusage used;
   size_t resident = 0;
@@ -123,7 +123,7 @@ static void write_page(struct lls_page *page, const struct lls_api *api)
     lls_page_llamacpp(page, api, &status);
   lls_page_llmserve(page, api, &status);
   lls_page_http(page, api);
-  write_process(page, api);
+  lls_page_process(page, api);
 }
 
 void lls_handle_metrics(void *context, struct lls_http_exchange *exchange)

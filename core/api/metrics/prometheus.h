@@ -35,6 +35,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
 void lls_page_policies(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status);
 void lls_page_http(struct lls_page *page, const struct lls_api *api);
+void lls_page_process(struct lls_page *page, const struct lls_api *api);
 /* Metrics under former names of vLLM and under llama.cpp's names: written if
  * configured. */
 void lls_page_legacy(struct lls_page *page, const struct lls_api *api,

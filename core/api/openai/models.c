@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/models, /v1/models/{id}, /version and /load. */
+/* GET /v1/models, /v1/models/{id}, /version and /load; and POST /models/load and unload
+ * where there is one model (core/routing has them for several). */
 #include <string.h>
 
 #include "config.h"
@@ -85,4 +86,24 @@ void lls_handle_load(void *context, struct lls_http_exchange *exchange)
   const struct lls_api *api = context;
   lls_api_reply_json(exchange, 200,
                      json_pack("{s:I}", "server_load", (json_int_t)api->stats.live));
+}
+
+static void refuse_change(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  struct lls_api_error error;
+  lls_api_fail(&error, 400, "one_model", NULL,
+               "this server has one model, \"%s\", which stays loaded: [models] in its "
+               "configuration makes it serve several",
+               api->model_name);
+  lls_api_error_reply(exchange, &error);
+}
+
+void lls_handle_model_load(void *context, struct lls_http_exchange *exchange)
+{
+  refuse_change(context, exchange);
+}
+
+void lls_handle_model_unload(void *context, struct lls_http_exchange *exchange)
+{
+  refuse_change(context, exchange);
 }
