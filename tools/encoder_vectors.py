@@ -8,7 +8,7 @@ makes of them in float32. `mean` has a tokenizer.json and heads of 16, `cls` a v
 8), `roberta` byte-level BPE and positions that begin at 2, `xlmr` the tokeniser of t/data/tokenizer/unigram. `pair`,
 `roberta-pair` and `xlmr-pair` are cross-encoders: reference.json has pairs of texts, their ids, and the head's number of
 each; those of `pair` and `xlmr-pair` are to go through the logistic function, that of `roberta-pair` is said to be the
-score as it is. `modernbert`, `nomic`, `gte`, `mpnet` and `gemma` have the tensors' names and the keys of the folders that
+score as it is. `classes` has three classes: reference.json has texts, their ids, logits and probabilities. `modernbert`, `nomic`, `gte`, `mpnet` and `gemma` have the tensors' names and the keys of the folders that
 their authors published: rotated positions, windows both ways (narrower than the texts), NTK scaling as in gte-base-en-v1.5,
 numbers by distance, two Dense modules behind the mean.
 """
@@ -243,6 +243,22 @@ def make_pairs(folder, build, config, architecture, t, **more):
     save_reference(folder, pairs=PAIRS, ids=[e.ids for e in encoded], scores=scores)
 
 
+def make_classes(folder):
+    t = tokenizer(vocabulary())
+    names = {0: "calm", 1: "glad", 2: "sad"}
+    model = randomised(lambda: BertForSequenceClassification(bert(32, 4, 64, num_labels=3)), 11)
+    save_model(folder, model, "BertForSequenceClassification", id2label=names)
+    t.save(str(folder / "tokenizer.json"))
+    classes = []
+    for text in ("one two three", "a cat and a dog", "the end", "is it so?"):
+        ids = t.encode(text).ids
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0]
+        classes.append({"text": text, "ids": ids, "label": names[int(logits.argmax())], "logits": rounded(logits.tolist()),
+                        "probs": rounded(torch.softmax(logits, -1).tolist())})
+    save_reference(folder, classes=classes)
+
+
 def bert(hidden, heads, ffn, **more):
     return BertConfig(vocab_size=len(vocabulary()), hidden_size=hidden, num_hidden_layers=2, num_attention_heads=heads,
                       intermediate_size=ffn, max_position_embeddings=96, type_vocab_size=2, **more)
@@ -279,6 +295,7 @@ MAKERS = {
     "gemma": make_gemma,
     "pair": lambda f: make_pairs(f, BertForSequenceClassification, bert(32, 4, 64, num_labels=1),
                                  "BertForSequenceClassification", tokenizer(vocabulary())),
+    "classes": make_classes,
     "roberta-pair": lambda f: make_pairs(
         f, RobertaForSequenceClassification, roberta(num_labels=1), "RobertaForSequenceClassification",
         byte_level_tokenizer(), pad_token_id=1,

@@ -46,11 +46,14 @@ struct lls_tokenizer;
 /* A model that returns vectors or scores instead of text. */
 struct lls_api_encoder {
   bool is_one;
-  bool headless;     /* a generator without a head, which makes vectors only */
-  bool scores_pairs; /* a prompt is two texts, its result a score */
-  const char *form;  /* a generator's that scores pairs, see lls_reranker_form; or NULL */
-  bool plain_score;  /* the score is not passed through the logistic function */
-  bool tells_texts;  /* token types mark the second text of a pair */
+  bool headless; /* a generator without a head, which makes vectors only */
+  /* an array of names of a classifier's classes, whose scores are its result; or NULL */
+  const json_t *labels;
+  bool independent_labels; /* a text may be of several classes */
+  bool scores_pairs;       /* a prompt is two texts, its result a score */
+  const char *form; /* a generator's that scores pairs, see lls_reranker_form; or NULL */
+  bool plain_score; /* the score is not passed through the logistic function */
+  bool tells_texts; /* token types mark the second text of a pair */
 };
 
 /* A server of several models has none itself: `handle` answers each request that the

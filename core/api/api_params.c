@@ -13,7 +13,7 @@
 
 #define BOTH         (LLS_COMPLETIONS | LLS_CHAT)
 #define MESSAGES     (LLS_CHAT | LLS_TOKENIZE_CHAT)
-#define VECTORS      (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE)
+#define VECTORS      (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE | LLS_CLASSIFY)
 #define SERVED       (BOTH | VECTORS) /* endpoints that use the step loop */
 #define ANY          (SERVED | LLS_TOKENIZE | LLS_TOKENIZE_CHAT | LLS_DETOKENIZE)
 #define MAX_TOKENS   LLS_PARAM_ENDLESS
@@ -139,6 +139,7 @@ const struct lls_row lls_param_rows[] = {
     ROW("slo", SERVED, LLS_ROW_OBJECT, .members = slo, .ours = true),
     ODD("encoding_format", LLS_EMBEDDINGS, lls_param_encoding_format),
     WHOLE("dimensions", LLS_EMBEDDINGS, dimensions, 1, INT32_MAX),
+    FLAG("use_activation", LLS_CLASSIFY, use_activation),
     WHOLE("top_n", LLS_RERANK, top_n, 0, INT32_MAX),
     FLAG("return_documents", LLS_RERANK, return_documents),
     ODD("response_format", BOTH, lls_param_response_format),
@@ -167,7 +168,7 @@ static const struct {
     {"messages", MESSAGES},
     {"documents", LLS_RERANK},
     {"chat_template_kwargs", MESSAGES},
-    {"input", LLS_EMBEDDINGS},
+    {"input", LLS_EMBEDDINGS | LLS_CLASSIFY},
     {"query", LLS_RERANK},
     {"instruction", LLS_RERANK | LLS_SCORE},
     {"text_1", LLS_SCORE},

@@ -34,6 +34,7 @@ enum lls_endpoint {
   LLS_EMBEDDINGS = 32,
   LLS_RERANK = 64,
   LLS_SCORE = 128,
+  LLS_CLASSIFY = 256,
 };
 
 #define LLS_UNSET   INT64_C(-1)
@@ -120,6 +121,7 @@ struct lls_api_params {
   bool return_token_strs, add_special, with_pieces;
   uint32_t pooling;       /* enum lls_pooling: a vector instead of tokens */
   bool base64;            /* write the vector in base64 */
+  bool use_activation;    /* classes have probabilities, not the scores of the head */
   int64_t dimensions;     /* elements to keep of the vector; or LLS_UNSET */
   int64_t top_n;          /* documents to return of a ranking; or LLS_ENDLESS */
   bool return_documents;  /* repeat the documents' texts in a ranking */
@@ -154,6 +156,7 @@ struct lls_params_context {
   bool few_samplers;                       /* as in lls_api_config */
   bool is_encoder, headless, scores_pairs; /* the same as in lls_api_encoder */
   bool takes_instruction;                  /* its form is set */
+  bool classifies;                         /* its labels are set */
   const char *template_source;             /* the chat template's, or NULL */
   /* called for each ignored parameter; may be NULL */
   void (*on_unknown)(void *context, const char *name);

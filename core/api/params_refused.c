@@ -10,7 +10,7 @@
 #include "core/api/params_internal.h"
 
 #define GENERATES (LLS_COMPLETIONS | LLS_CHAT)
-#define VECTORS   (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE)
+#define VECTORS   (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE | LLS_CLASSIFY)
 #define SERVED    (GENERATES | VECTORS)
 
 struct refused {

@@ -108,16 +108,38 @@ static int needs_text(const struct lls_params_context *context,
                       : context->scores_pairs ? "scores pairs of texts"
                                               : "was saved without a head",
                       context->scores_pairs ? "/v1/rerank or /v1/score"
+                      : context->classifies ? "/classify"
                                             : "/v1/embeddings");
 }
 
 /* ---- vectors ---------------------------------------------------------------------- */
 
+static int refuse_classifier(const struct lls_params_context *context,
+                             struct lls_api_error *error)
+{
+  if (!context->classifies)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_model", NULL,
+                      "this server's model makes no vectors, it classifies texts: use "
+                      "/classify");
+}
+
+static int needs_classes(const struct lls_params_context *context,
+                         struct lls_api_error *error)
+{
+  if (context->classifies)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_model", NULL,
+                      "this server's model does not classify texts: its config.json has "
+                      "no classes (a model for sequence classification has two or more "
+                      "in \"id2label\")");
+}
+
 static int needs_vectors(const struct lls_params_context *context,
                          struct lls_api_error *error)
 {
   if (!context->scores_pairs)
-    return 0;
+    return refuse_classifier(context, error);
   return lls_api_fail(error, 400, "unsupported_model", NULL,
                       "this server's model makes no vectors, it scores pairs of texts: "
                       "use /v1/rerank or /v1/score");
@@ -207,8 +229,9 @@ static const struct rules {
     {LLS_TOKENIZE_CHAT, LLS_ENDLESS, true, false, NULL, check_ending},
     {LLS_DETOKENIZE, LLS_ENDLESS, false, false, NULL, NULL},
     {LLS_EMBEDDINGS, LLS_ENDLESS, false, true, needs_vectors, check_embeddings},
-    {LLS_RERANK, LLS_ENDLESS, false, true, NULL, check_comparison},
-    {LLS_SCORE, LLS_ENDLESS, false, true, NULL, check_comparison},
+    {LLS_RERANK, LLS_ENDLESS, false, true, refuse_classifier, check_comparison},
+    {LLS_SCORE, LLS_ENDLESS, false, true, refuse_classifier, check_comparison},
+    {LLS_CLASSIFY, LLS_ENDLESS, false, true, needs_classes, NULL},
 };
 
 static const struct rules *rules_of(const struct lls_params_context *context)
@@ -239,6 +262,7 @@ void lls_params_defaults(const struct lls_params_context *context,
   const struct rules *row = rules_of(context);
   const struct lls_sampling *defaults = context->defaults;
   *out = (struct lls_api_params){
+      .use_activation = true,
       .n = 1,
       .max_tokens = LLS_UNSET,
       .max_completion_tokens = LLS_UNSET,

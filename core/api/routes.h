@@ -66,6 +66,7 @@ struct lls_dialect;
   DIALECT("/openai/responses", lls_responses)                                            \
   ROUTE("GET", "/openai/v1/models", lls_handle_models)                                   \
   DIALECT("/pooling", lls_pooling)                                                       \
+  DIALECT("/classify", lls_classify)                                                     \
   DIALECT("/inference/v1/generate", lls_token_generation)                                \
   DIALECT("/invocations", lls_invocations)                                               \
   ROUTE("GET", "/ping", lls_handle_health)                                               \

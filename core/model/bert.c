@@ -7,6 +7,7 @@
  * A text's vector is computed from the last layer's rows (pooling.h), so the pooler is
  * only read if a head follows it: in cross-encoders, which score a pair of texts.
  */
+#include "core/model/labels.h"
 #include "core/model/architecture.h"
 
 #include <errno.h>
@@ -103,12 +104,12 @@ int lls_config_labels(const struct lls_json *json, struct lls_model_config *out,
   int rc = lls_json_size_or(json, "num_labels", 2, &out->labels, err);
   if (rc == 0 && json_object_size(names) > 0)
     out->labels = (uint32_t)json_object_size(names);
-  if (rc == 0 && out->labels != 1)
-    rc = lls_fail(err, -ENOTSUP,
-                  "%s: a classifier of %u labels (\"id2label\"): those with one, the "
-                  "score of a pair of texts, are supported",
-                  json->file, out->labels);
-  return rc < 0 ? rc : read_score(json, out, err);
+  if (rc == 0 && out->labels > LLS_MAX_LABELS)
+    rc =
+        lls_fail(err, -ENOTSUP,
+                 "%s: a classifier of %u labels (\"id2label\"): at most %d are supported",
+                 json->file, out->labels, LLS_MAX_LABELS);
+  return rc < 0 || out->labels > 1 ? rc : read_score(json, out, err);
 }
 
 static int configure_classifier(const struct lls_json *json, struct lls_model_config *out,

@@ -45,6 +45,7 @@
 #include "core/obs/log.h"
 #include "core/obs/notify.h"
 #include "core/ranks/ranks.h"
+#include "core/model/labels.h"
 #include "core/model/model_text.h"
 #include "text/grammar/grammar_cache.h"
 
@@ -134,6 +135,7 @@ struct server {
   struct lls_log log;
   struct lls_model_config model;
   struct lls_pooling_config pooling;
+  struct lls_labels labels;       /* of a model that classifies texts */
   char *reranker_form;            /* of a generator that scores pairs, else NULL */
   struct lls_instances instances; /* the instances configured at the start */
   struct lls_device *devices[LLS_MAX_INSTANCES];

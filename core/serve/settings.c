@@ -214,9 +214,11 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
   if (c->model.pooling == LLS_CHOOSE_NONE)
     lls_fail(&out->why_none, -ENOTSUP, "[model] pooling = none");
   if (model->labels > 0 && out->pooling != scored && out->pooling != LLS_POOLING_NONE)
-    return lls_config_fail(c, err, -EINVAL, "model", "pooling",
-                           "a model that scores pairs reads the %s token's vector: auto",
-                           model->encoder ? "first" : "last");
+    return lls_config_fail(
+        c, err, -EINVAL, "model", "pooling",
+        "a model that scores or classifies texts reads the %s token's vector: "
+        "auto",
+        model->encoder ? "first" : "last");
   if (out->dense && !model->dense) {
     out->pooling = LLS_POOLING_NONE;
     lls_fail(&out->why_none, -ENOTSUP,

@@ -64,6 +64,8 @@ int server_load_model(struct server *s, struct lls_error *err)
     s->reranker_form = lls_reranker_form(path);
     rc = s->reranker_form != NULL ? 0 : lls_fail(err, -ENOMEM, "out of memory");
   }
+  if (rc == 0 && s->model.labels > 1)
+    rc = lls_labels_read(path, s->model.labels, &s->labels, err);
   if (rc == 0)
     rc = lls_grammar_cache_create(s->tokenizer, s->model.vocab, s->model.eos,
                                   s->model.n_eos, &s->grammars, err);
@@ -259,7 +261,9 @@ int server_create_api(struct server *s, struct lls_error *err)
       .vector_columns = lls_engine_vector_columns(s->engines[0]),
       .encoder = {.is_one = s->model.encoder,
                   .headless = s->model.headless,
-                  .scores_pairs = s->model.labels > 0,
+                  .scores_pairs = s->model.labels == 1,
+                  .labels = s->labels.names,
+                  .independent_labels = s->labels.independent,
                   .form = s->reranker_form,
                   .plain_score = s->model.plain_score,
                   .tells_texts = s->model.token_types > 1},
@@ -319,4 +323,5 @@ void server_destroy_parts(struct server *s)
   lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);
   free(s->reranker_form);
+  lls_labels_free(&s->labels);
 }

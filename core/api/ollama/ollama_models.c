@@ -64,7 +64,8 @@ static json_t *capabilities(const struct lls_api_config *config)
   json_t *list = json_array();
   if (!config->encoder.is_one)
     lls_json_add(&list, json_string("completion"));
-  if (config->pooling.pooling != LLS_POOLING_NONE && !config->encoder.scores_pairs)
+  if (config->pooling.pooling != LLS_POOLING_NONE && !config->encoder.scores_pairs &&
+      config->encoder.labels == NULL)
     lls_json_add(&list, json_string("embedding"));
   if (!config->encoder.is_one && config->chat_template != NULL)
     lls_json_add(&list, json_string("tools"));

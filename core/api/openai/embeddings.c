@@ -96,6 +96,15 @@ const struct lls_dialect lls_pooling = {
     .error = lls_api_error_json,
 };
 
+/* POST /classify, vLLM's: the classes of texts. */
+const struct lls_dialect lls_classify = {
+    .id_prefix = "classify-",
+    .params_of = LLS_CLASSIFY,
+    .read_prompts = read_inputs,
+    .write = lls_classes_list,
+    .error = lls_api_error_json,
+};
+
 /* ---- texts to be compared ---------------------------------------------------------- */
 
 /* Returns the text of a string or of an object with the member "text". */

@@ -96,7 +96,7 @@ static json_t *usage(const struct lls_generation *generation)
   return json_pack("{s:I, s:I}", "prompt_tokens", prompt, "total_tokens", prompt);
 }
 
-static json_t *envelope(const struct lls_generation *generation)
+json_t *lls_vectors_envelope(const struct lls_generation *generation)
 {
   return json_pack("{s:s, s:I, s:s, s:o}", "id", generation->id, "created",
                    (json_int_t)generation->created_s, "model",
@@ -110,7 +110,7 @@ static char *write_list(const struct lls_generation *generation, const char *obj
                         const char *member)
 {
   struct lls_text text = {0};
-  json_t *json = envelope(generation);
+  json_t *json = lls_vectors_envelope(generation);
   char *rest = lls_json_text(json, JSON_COMPACT);
   lls_text_puts(&text, "{\"object\":\"list\",\"data\":[");
   for (uint32_t i = 0; i < generation->n_choices; i++) {
@@ -196,7 +196,7 @@ static json_t *ranked(const struct lls_generation *generation,
 
 static json_t *ranking(const struct lls_generation *generation)
 {
-  json_t *json = envelope(generation);
+  json_t *json = lls_vectors_envelope(generation);
   lls_json_put(&json, "results", ranked(generation, result));
   return json;
 }
@@ -210,7 +210,7 @@ static json_t *scores(const struct lls_generation *generation)
 {
   uint32_t n = (uint32_t)generation->prompts.n_second;
   uint32_t n_first = generation->n_choices - n;
-  json_t *json = envelope(generation), *data = json_array();
+  json_t *json = lls_vectors_envelope(generation), *data = json_array();
   for (uint32_t i = 0; i < n; i++) {
     double score = pair_score(generation, n_first == 1 ? 0 : i, n_first + i);
     lls_json_add(&data, json_pack("{s:i, s:s, s:f}", "index", (int)i, "object", "score",
