@@ -22,6 +22,7 @@ HALVES = {
     Type.Q2_K: [80, 82], Type.Q3_K: [108], Type.IQ4_NL: [0], Type.IQ4_XS: [0],
     Type.IQ3_XXS: [0], Type.IQ3_S: [0], Type.IQ2_XXS: [0], Type.IQ2_XS: [0],
     Type.IQ2_S: [0], Type.IQ1_S: [0], Type.IQ1_M: [], Type.TQ1_0: [52], Type.TQ2_0: [64],
+    Type.NVFP4: [],
 }
 ROWS, COLUMNS = 2, 256
 
@@ -45,6 +46,8 @@ def main():
             blocks[:, at:at + 2] = half.view(numpy.uint8).reshape(-1, 2)
         if kind == Type.IQ1_M:
             spread(blocks, random)
+        if kind == Type.NVFP4:  # scales have no sign
+            blocks[:, :4] &= 127
         rows = blocks.reshape(ROWS, -1)
         (folder / kind.name).write_bytes(
             rows.tobytes() + quants.dequantize(rows, kind).astype("<f4").tobytes())

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,14 @@
 #include <utlist.h>
 
 #include "core/device/quantised.h"
+#include "core/model/gguf_coded.h"
 #include "core/model/safetensors_file.h"
 
 #define MAX_FILES 999
 
 struct gguf_copy {
   struct gguf_copy *next;
-  _Alignas(float) unsigned char data[];
+  _Alignas(max_align_t) unsigned char data[];
 };
 
 bool lls_is_gguf(const char *path)
@@ -220,12 +222,12 @@ static size_t paired_heads(const struct lls_gguf *g, const struct lls_gguf_tenso
   return (size_t)(query ? heads : lls_gguf_integer(g->files[0], key, heads));
 }
 
-/* Allocates a copy of a tensor in the folder's layout; NULL and a sentence if out of
- * memory. */
+/* Allocates `bytes` for a copy of a tensor in the folder's layout; NULL and a sentence if
+ * out of memory. */
 static unsigned char *add_copy(struct lls_gguf *g, const struct lls_gguf_tensor *t,
-                               struct lls_error *err)
+                               size_t bytes, struct lls_error *err)
 {
-  struct gguf_copy *copy = malloc(sizeof *copy + t->bytes);
+  struct gguf_copy *copy = malloc(sizeof *copy + bytes);
   if (copy == NULL) {
     lls_fail(err, -ENOMEM, "%s: tensor %s: out of memory", g->files[0]->path, t->name);
     return NULL;
@@ -242,7 +244,7 @@ static int reorder(struct lls_gguf *g, const struct lls_gguf_tensor *t, size_t h
     return lls_fail(err, -EINVAL,
                     "%s: tensor %s has %zu rows, which %zu heads cannot share in pairs",
                     g->files[0]->path, t->name, rows, heads);
-  unsigned char *copy = add_copy(g, t, err);
+  unsigned char *copy = add_copy(g, t, t->bytes, err);
   if (copy == NULL)
     return -ENOMEM;
   halve(t->data, copy, heads, rows / heads, t->bytes / rows);
@@ -259,7 +261,7 @@ static bool is_raised(const struct lls_gguf *g, const struct lls_gguf_tensor *t)
 static int lower(struct lls_gguf *g, const struct lls_gguf_tensor *t, const void **data,
                  struct lls_error *err)
 {
-  unsigned char *copy = add_copy(g, t, err);
+  unsigned char *copy = add_copy(g, t, t->bytes, err);
   if (copy == NULL)
     return -ENOMEM;
   for (size_t at = 0; at < t->bytes; at += sizeof(float)) {
@@ -270,6 +272,18 @@ static int lower(struct lls_gguf *g, const struct lls_gguf_tensor *t, const void
   }
   *data = copy;
   return 0;
+}
+
+/* Makes *data, blocks of NVFP4, a struct lls_coded. */
+static int assemble(struct lls_gguf *g, const struct lls_gguf_tensor *t, int64_t expert,
+                    size_t rows, size_t columns, const void **data, struct lls_error *err)
+{
+  unsigned char *copy = add_copy(g, t, lls_gguf_coded_bytes(rows, columns), err);
+  if (copy == NULL)
+    return -ENOMEM;
+  const void *blocks = *data;
+  *data = copy;
+  return lls_gguf_make_coded(g, t, expert, blocks, rows, columns, copy, err);
 }
 
 static int view(struct lls_checkpoint *checkpoint, const char *name, size_t rows,
@@ -290,6 +304,8 @@ static int view(struct lls_checkpoint *checkpoint, const char *name, size_t rows
     rc = reorder(g, t, heads, &data, err);
   else if (rc == 0 && is_raised(g, t))
     rc = lower(g, t, &data, err);
+  if (rc == 0 && t->dtype == LLS_CODED)
+    rc = assemble(g, t, expert, rows, columns, &data, err);
   if (rc < 0)
     return rc;
   *out = (struct lls_tensor_view){

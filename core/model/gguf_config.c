@@ -46,21 +46,22 @@ static int describe_tensors(const struct lls_gguf *g, json_t *config,
 /* Sets the type to that of most elements of the matrices. */
 static void describe_type(const struct lls_gguf *g, json_t *config)
 {
-  double numbers[LLS_CODED] = {0};
+  double numbers[LLS_CODED + 1] = {0};
   enum lls_dtype most = LLS_F32;
   for (size_t i = 0; i < g->n_files; i++)
     for (const struct lls_gguf_tensor *t = g->files[i]->tensors; t != NULL;
          t = t->hh.next)
       if (t->n_dims > 1)
         numbers[t->dtype] += (double)t->bytes / lls_dtype_number_bytes(t->dtype);
-  for (int type = 0; type < LLS_CODED; type++)
+  for (int type = 0; type <= LLS_CODED; type++)
     if (numbers[type] > numbers[most])
       most = (enum lls_dtype)type;
   json_object_set_new(config, "dtype",
-                      json_string(most == LLS_F32    ? "float32"
-                                  : most == LLS_F16  ? "float16"
-                                  : most == LLS_BF16 ? "bfloat16"
-                                                     : lls_dtype_name(most)));
+                      json_string(most == LLS_F32     ? "float32"
+                                  : most == LLS_F16   ? "float16"
+                                  : most == LLS_BF16  ? "bfloat16"
+                                  : most == LLS_CODED ? "NVFP4"
+                                                      : lls_dtype_name(most)));
 }
 
 /* Sets the scale of Gemma's scores. It is the head's size, except in the 27B models,

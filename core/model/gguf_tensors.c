@@ -8,6 +8,7 @@
 
 #include "core/device/quantised.h"
 #include "core/model/gguf.h"
+#include "core/model/gguf_coded.h"
 #include "core/model/gguf_cursor.h"
 
 /* The types of the format by number; a type with only a name is not supported. */
@@ -48,7 +49,7 @@ static const struct {
     [34] = {"TQ1_0", true, LLS_TQ1_0},
     [35] = {"TQ2_0", true, LLS_TQ2_0},
     [39] = {"MXFP4", true, LLS_MXFP4},
-    [40] = {"NVFP4", false, 0},
+    [40] = {"NVFP4", true, LLS_CODED}, /* gguf_coded.h; as many bytes as LLS_CODED says */
     [41] = {"Q1_0", false, 0},
 };
 
@@ -65,7 +66,7 @@ static int read_type(struct lls_gguf_cursor *c, struct lls_gguf_tensor *t)
     return lls_fail(c->err, -ENOTSUP,
                     "%s: tensor %.128s is of type %s (%u), which cannot be used; F32, "
                     "F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4, "
-                    "TQ1_0, TQ2_0 and MXFP4 can",
+                    "TQ1_0, TQ2_0, MXFP4 and NVFP4 can",
                     c->file->path, t->name, name != NULL ? name : "unknown", type);
   t->dtype = tensor_types[type].dtype;
   return 0;
@@ -86,11 +87,14 @@ static int read_shape(struct lls_gguf_cursor *c, struct lls_gguf_tensor *t)
 static int measure(struct lls_gguf_cursor *c, struct lls_gguf_tensor *t)
 {
   uint64_t columns = t->shape[t->n_dims - 1];
-  if (columns > UINT64_MAX / 64 || columns % lls_dtype_block(t->dtype) != 0)
+  bool coded = t->dtype == LLS_CODED;
+  size_t block = coded ? LLS_NVFP4_BLOCK : lls_dtype_block(t->dtype);
+  if (columns > UINT64_MAX / 64 || columns % block != 0)
     return lls_fail(c->err, -EINVAL,
                     "%s: tensor %.128s has rows of %" PRIu64 " numbers, which are no "
                     "whole blocks of %s",
-                    c->file->path, t->name, columns, lls_dtype_name(t->dtype));
+                    c->file->path, t->name, columns,
+                    coded ? "NVFP4" : lls_dtype_name(t->dtype));
   t->bytes = lls_dtype_row_bytes(t->dtype, columns);
   for (uint32_t i = 0; i + 1 < t->n_dims; i++)
     if (__builtin_mul_overflow(t->bytes, t->shape[i], &t->bytes))

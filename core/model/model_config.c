@@ -85,6 +85,9 @@ static int find_architecture(const struct lls_json *json, bool encoder,
  * file. */
 static bool is_quantised(const char *name, enum lls_dtype *out)
 {
+  *out = LLS_CODED;
+  if (strcmp(name, "NVFP4") == 0)
+    return true;
   for (enum lls_dtype type = LLS_Q4_0; type < LLS_CODED; type++)
     if (strcmp(lls_dtype_name(type), name) == 0) {
       *out = type;
