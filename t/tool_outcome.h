@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of tool calls share: two tools, and a parser's whole outcome as one text,
+/* Two tools, and the whole outcome of a parser of tool calls as one text:
  * "content|reasoning|name(arguments)name(arguments)". */
 #ifndef T_TOOL_OUTCOME_H
 #define T_TOOL_OUTCOME_H
