@@ -20,7 +20,7 @@ struct head {
   uint32_t n, unused;
 };
 
-static const char magic[24] = "llmserve kept prompts 4";
+static const char magic[24] = "llmserve kept prompts 5";
 
 struct link {
   uint32_t parent, group;
@@ -35,9 +35,17 @@ static uint64_t largest_block(const struct lls_persistent_shape *s)
   return most;
 }
 
-uint64_t lls_persistent_block_bytes(const struct lls_persistent_shape *s)
+size_t lls_persistent_that_fit(const struct lls_persistent_shape *s,
+                               const struct lls_kept_block *blocks, size_t n,
+                               uint64_t bytes)
 {
-  return sizeof(struct link) + largest_block(s);
+  size_t i = 0;
+  for (uint64_t all = 0; i < n; i++) {
+    all += sizeof(struct link) + s->block_bytes[blocks[i].group];
+    if (all > bytes)
+      break;
+  }
+  return i;
 }
 
 /* Detects a damaged file, not a forged one: a user who can write the state folder can
@@ -122,7 +130,8 @@ static int check(const char *path, struct lls_persistent_file *f,
   return sum == sum_of(f, s) ? 0 : broken(path, "damaged: its sum is another", err);
 }
 
-static int list_blocks(struct lls_persistent_file *f, struct lls_error *err)
+static int list_blocks(struct lls_persistent_file *f,
+                       const struct lls_persistent_shape *s, struct lls_error *err)
 {
   const unsigned char *at = f->map + sizeof(struct head);
   f->blocks = calloc((size_t)f->n + 1, sizeof *f->blocks);
@@ -132,7 +141,7 @@ static int list_blocks(struct lls_persistent_file *f, struct lls_error *err)
     const struct link *link = (const struct link *)at;
     f->blocks[i] = (struct lls_kept_block){.parent = link->parent,
                                            .group = link->group,
-                                           .form = LLS_FORM_KV,
+                                           .form = s->block_form[link->group],
                                            .key = link->key};
   }
   f->contents = at;
@@ -147,7 +156,7 @@ int lls_persistent_file_open(const char *path, const struct lls_persistent_shape
   if (rc == 0)
     rc = check(path, out, shape, err);
   if (rc == 0)
-    rc = list_blocks(out, err);
+    rc = list_blocks(out, shape, err);
   if (rc < 0)
     lls_persistent_file_close(out);
   return rc;

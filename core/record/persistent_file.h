@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of persistent prompts: blocks of tokens with their K and V, copied from the
- * pool.
+ * The file of persistent prompts: blocks of tokens with their K and V, and states after
+ * some of them, copied from the pool.
  *
  *   head     identity of the model, device, settings and version; sizes
  *   n times  index of the parent block, group, key
- *   n times  K, V of the group's layers
+ *   n times  K, V or states of the group's layers
  *   sum      checksum of everything above
  *
  * Invariant: a file that lls_persistent_file_open accepts is complete, and of this model,
@@ -28,10 +28,12 @@ struct lls_persistent_shape {
   uint32_t unused; /* 0: shapes are compared as bytes */
   /* of a block of each group in the pool; 0: there is no such group */
   uint64_t block_bytes[LLS_MAX_GROUPS];
+  uint32_t block_form[LLS_MAX_GROUPS]; /* enum lls_form */
 };
 
-/* Returns the most bytes that a block takes in the file. */
-uint64_t lls_persistent_block_bytes(const struct lls_persistent_shape *);
+/* Returns how many of the first blocks fit into a file of `bytes` bytes. */
+size_t lls_persistent_that_fit(const struct lls_persistent_shape *,
+                               const struct lls_kept_block *, size_t n, uint64_t bytes);
 
 struct lls_persistent_file {
   unsigned char *map;

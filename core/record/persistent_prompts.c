@@ -81,6 +81,7 @@ static struct lls_persistent_shape shape_of(const struct lls_instance *in)
   for (uint32_t i = 0; i < lls_pool_groups(pool); i++) {
     const struct lls_pool_shape group = lls_group_shape(pool, i);
     s.block_bytes[i] = lls_form_bytes(&group, LLS_FORM_KV);
+    s.block_form[i] = lls_group_is_state(pool, i) ? LLS_FORM_STATE : LLS_FORM_KV;
   }
   lls_engine_take_fingerprint(in->engine, &id);
   snprintf(s.identity, sizeof s.identity, "%s; %s; %s; %s; %016" PRIx64, PACKAGE_VERSION,
@@ -95,7 +96,7 @@ static const char *why_none(const struct lls_instance *in)
 {
   const struct lls_cache_vtable *cache = &in->policies.cache.module->cache;
   if (cache->kept == NULL)
-    return "this cache manager keeps none (paged does)";
+    return "this cache manager keeps none (paged and tiered do)";
   if (!lls_engine_reads_blocks(in->engine))
     return "they cannot be read from this device, or are divided among ranks";
   return in->model_folder == NULL ? "the model has no folder" : NULL;
@@ -197,21 +198,23 @@ static void write_blocks(struct lls_instance *in, const char *path,
             first_group(blocks, n) * shape->block_tokens, path);
 }
 
-static bool is_kept(const struct lls_pool_shape *pool, const struct lls_kept_block *b)
+static bool is_kept(const struct lls_pool_shape *pool,
+                    const struct lls_persistent_shape *s, const struct lls_kept_block *b)
 {
-  if (b->group >= lls_pool_groups(pool) || b->form != LLS_FORM_KV)
+  if (b->group >= lls_pool_groups(pool) || b->form != s->block_form[b->group])
     return false;
   const struct lls_pool_shape group = lls_group_shape(pool, b->group);
-  return lls_block_fits(&group, false, LLS_FORM_KV, b->unit);
+  return lls_block_fits(&group, false, b->form, b->unit);
 }
 
-/* Returns true if each block follows its parent and lies in the pool, in KV form. */
-static bool are_kept(struct lls_instance *in, const struct lls_kept_block *blocks,
-                     size_t n, size_t max)
+/* Returns true if each block follows its parent and lies in the pool, in the form that
+ * steps write. */
+static bool are_kept(struct lls_instance *in, const struct lls_persistent_shape *s,
+                     const struct lls_kept_block *blocks, size_t n, size_t max)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   size_t i = 0;
-  while (i < n && n <= max && is_kept(pool, &blocks[i]) &&
+  while (i < n && n <= max && is_kept(pool, s, &blocks[i]) &&
          (blocks[i].parent == LLS_NO_BLOCK || blocks[i].parent < i))
     i++;
   if (i < n)
@@ -228,13 +231,14 @@ void lls_persistent_prompts_write(struct lls_instance *in)
       why_none(in) != NULL || !path_of(in, path))
     return;
   const struct lls_persistent_shape shape = shape_of(in);
-  uint64_t most = in->prompts_bytes / lls_persistent_block_bytes(&shape);
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  size_t in_pool = pool->device_units;
-  size_t max = most < in_pool ? (size_t)most : in_pool;
+  size_t max = lls_engine_pool_shape(in->engine)->device_units;
   struct lls_kept_block *blocks = calloc(max + 1, sizeof *blocks);
   size_t n = blocks != NULL ? LLS_CALL(&in->policies, cache, kept, blocks, max) : 0;
-  if (n > 0 && are_kept(in, blocks, n, max))
+  if (n > 0 && are_kept(in, &shape, blocks, n, max))
+    n = lls_persistent_that_fit(&shape, blocks, n, in->prompts_bytes);
+  else
+    n = 0;
+  if (n > 0)
     write_blocks(in, path, &shape, blocks, n);
   free(blocks);
 }

@@ -360,7 +360,8 @@ struct lls_cache_vtable {
   /* [main] A pair: prefixes that outlive the process ([cache] kept_prompts), asked for
    * when nothing is alive: at the end, and before the first request. What is most worth
    * keeping comes first, each block after its parent, at most `max` of them; how many.
-   * They are in KV form; those of all groups count, since a prefix needs all. */
+   * They are in the form that steps write, forms[0]; those of all groups count, since a
+   * prefix needs all. */
   size_t (*kept)(void *self, struct lls_kept_block *out, size_t max);
   /* Takes the first of these, in the same order, as if requests had left them, and says
    * where they lie; how many it took. The core then fills these units. */

@@ -201,10 +201,10 @@ int lls_cpu_pool_read(struct lls_device *device, const struct lls_pool *pool,
 {
   (void)device;
   if (group >= lls_pool_groups(&pool->shape) ||
-      !lls_block_fits(&pool->groups[group], false, LLS_FORM_KV, block))
+      !lls_block_fits(&pool->groups[group], false, LLS_FORM_NONE, block))
     return -EINVAL;
   memcpy(to, pool->device + block * pool->unit_bytes,
-         lls_form_bytes(&pool->groups[group], LLS_FORM_KV));
+         lls_form_bytes(&pool->groups[group], LLS_FORM_NONE));
   return 0;
 }
 
@@ -213,10 +213,10 @@ int lls_cpu_pool_write(struct lls_device *device, struct lls_pool *pool, uint32_
 {
   (void)device;
   if (group >= lls_pool_groups(&pool->shape) ||
-      !lls_block_fits(&pool->groups[group], false, LLS_FORM_KV, block))
+      !lls_block_fits(&pool->groups[group], false, LLS_FORM_NONE, block))
     return -EINVAL;
   memcpy(pool->device + block * pool->unit_bytes, from,
-         lls_form_bytes(&pool->groups[group], LLS_FORM_KV));
+         lls_form_bytes(&pool->groups[group], LLS_FORM_NONE));
   return 0;
 }
 

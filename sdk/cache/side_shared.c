@@ -78,8 +78,21 @@ static uint32_t node_of(const struct lls_pol_side *m, uint32_t place)
 struct listing {
   struct lls_kept_block *out; /* (max) */
   size_t n, max;
-  uint32_t *index; /* (n_nodes) of the node's first block in out, or LLS_NO_BLOCK */
+  uint32_t *index; /* (n_nodes) of the node's first block in out, or one of these two */
 };
+
+#define OF_NO_USE LLS_NO_BLOCK
+#define UNLISTED  (LLS_NO_BLOCK - 1)
+
+static bool has_listed(const struct listing *l, uint32_t node)
+{
+  return l->index[node] < UNLISTED;
+}
+
+static uint32_t written_form(const struct lls_pol_side *m, uint32_t group)
+{
+  return m->host->engine->groups[group]->forms[0].form;
+}
 
 static bool is_listed(const struct lls_pol_side *m, uint32_t group, uint32_t unit)
 {
@@ -94,8 +107,7 @@ static void list_node(const struct lls_pol_side *m, uint32_t node, struct listin
 {
   const struct lls_pol_tree *t = &m->tree;
   uint32_t parent = t->nodes[node].parent;
-  if (l->index[node] != LLS_NO_BLOCK ||
-      (parent != LLS_POL_NIL && l->index[parent] == LLS_NO_BLOCK))
+  if (l->index[node] != UNLISTED || (parent != LLS_POL_NIL && !has_listed(l, parent)))
     return;
   uint32_t before = parent == LLS_POL_NIL ? LLS_NO_BLOCK : l->index[parent];
   for (uint32_t group = 0; group < m->n_groups && l->n < l->max; group++) {
@@ -105,14 +117,28 @@ static void list_node(const struct lls_pol_side *m, uint32_t node, struct listin
       return;
     if (!can)
       continue;
-    if (l->index[node] == LLS_NO_BLOCK)
+    if (!has_listed(l, node))
       l->index[node] = (uint32_t)l->n;
     l->out[l->n++] = (struct lls_kept_block){.parent = before,
                                              .group = group,
-                                             .form = LLS_FORM_KV,
+                                             .form = written_form(m, group),
                                              .unit = unit,
                                              .key = t->keys[node]};
   }
+}
+
+/* Finds the nodes of use: blocks of tokens are of none without a state after them. */
+static void find_useful(const struct lls_pol_side *m, struct listing *l)
+{
+  const struct lls_pol_tree *t = &m->tree;
+  for (uint32_t node = 0; node < t->n_nodes; node++)
+    l->index[node] = m->rows.states == 0 ? UNLISTED : OF_NO_USE;
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    for (uint32_t node = 0; node < t->n_nodes && side_is_state(m, group); node++)
+      if (lls_pol_tree_block(t, node, group, LLS_TIER_DEVICE) != LLS_POL_NIL)
+        for (uint32_t at = node; at != LLS_POL_NIL && l->index[at] == OF_NO_USE;
+             at = t->nodes[at].parent)
+          l->index[at] = UNLISTED;
 }
 
 /* Lists kept blocks in the form that steps write, the last released first, so that each
@@ -124,10 +150,7 @@ size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, siz
   const struct lls_pol_tree *t = &m->tree;
   const struct lls_pol_tree_tier *tier = &t->tiers[LLS_TIER_DEVICE];
   struct listing l = {.out = out, .max = max, .index = t->marks};
-  if (m->rows.states != 0)
-    return 0; /* blocks of tokens are of no use without a state after them */
-  for (uint32_t node = 0; node < t->n_nodes; node++)
-    l.index[node] = LLS_NO_BLOCK;
+  find_useful(m, &l);
   for (uint32_t group = 0; group < m->n_groups; group++)
     for (uint32_t place = tier->kept[m->kinds[LLS_TIER_DEVICE][group]].last;
          place != LLS_POL_NIL; place = t->places[place].previous)
@@ -150,7 +173,7 @@ static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, s
   struct lls_kept_block *kept = &blocks[i];
   struct lls_key keys[2];
   uint32_t depth = kept->parent != LLS_NO_BLOCK;
-  if (kept->group >= m->n_groups || kept->form != LLS_FORM_KV ||
+  if (kept->group >= m->n_groups || kept->form != written_form(m, kept->group) ||
       (depth && kept->parent >= i) || !has_free_block(m, kept->group))
     return false;
   if (depth)

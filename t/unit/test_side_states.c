@@ -120,6 +120,34 @@ static void test_swap(void **unused)
   rig_end(&r);
 }
 
+/* A next process gets blocks with a state at their end, and the state, but no blocks
+ * beyond the last state. */
+static void test_kept(void **unused)
+{
+  static struct rig r;
+  struct lls_kept_block kept[KEYS];
+  (void)unused;
+  begin(&r);
+  struct rig_request *q = submit(&r, 30, 30);
+  run(&r, q, 20, NULL, 0);
+  run(&r, q, 10, NULL, 0);
+  q->view.n_keys = 44 / TOKENS;
+  run(&r, q, 14, NULL, 0);
+  rig_release(&r, q, true);
+  size_t n = lls_pol_face_kept(r.side, kept, KEYS);
+  assert_int_equal(n, 28 / TOKENS + 1);
+  for (size_t i = 0; i < n; i++) {
+    assert_int_equal(kept[i].group, i + 1 == n);
+    assert_int_equal(kept[i].form, i + 1 == n ? LLS_FORM_STATE : LLS_FORM_KV);
+  }
+  rig_end(&r);
+  begin(&r);
+  assert_int_equal(lls_pol_face_adopt(r.side, kept, n), n);
+  free(rig_audit(&r));
+  assert_int_equal(run(&r, submit(&r, 30, 30), 2, NULL, 0), 28);
+  rig_end(&r);
+}
+
 /* Runs `tokens` more; false: reserve had no room for them. */
 static bool advance(struct rig *r, struct rig_request *q, uint32_t tokens)
 {
@@ -186,6 +214,7 @@ int main(void)
       cmocka_unit_test(test_prompt),
       cmocka_unit_test(test_branch),
       cmocka_unit_test(test_swap),
+      cmocka_unit_test(test_kept),
       cmocka_unit_test(test_checkpoints_give_way),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
