@@ -37,6 +37,10 @@ ADAPTERS = {
     "phi3": (33, ["qkv_proj", "o_proj"], ["gate_up_proj", "down_proj"], {}),
     "stories260K": (35, ["q_proj", "v_proj", "down_proj"], ["k_proj", "o_proj", "gate_proj"], {}),
     "glm-4": (34, ["q_proj", "k_proj"], ["q_proj", "o_proj", "gate_up_proj"], {}),
+    # layers with a state beside attention: only its matrices, and the MLPs of all layers; multi-head latent attention
+    "lfm2": (36, r".*(self_attn\.(q_proj|v_proj|out_proj)|feed_forward\.w[12])", ["k_proj", "w3"], {}),
+    "qwen3.5": (47, ["k_proj", "o_proj"], ["v_proj", "up_proj"], {}),
+    "minicpm3": (38, ["gate_proj", "down_proj"], ["up_proj"], {}),
 }
 
 

@@ -45,7 +45,7 @@ int lls_lora_kind_of(const struct lls_model_config *c, const char *name, uint32_
     const char *name;
     int kind;
   } modules[] = {
-      {plain ? n->q : NULL, LLS_LORA_Q},
+      {plain && !c->output_gate ? n->q : NULL, LLS_LORA_Q}, /* else rows are gates, too */
       {plain ? n->k : NULL, LLS_LORA_K},
       {plain ? n->v : NULL, LLS_LORA_V},
       {plain ? n->stacked_qkv : NULL, LLS_LORA_STACKED_QKV},

@@ -245,8 +245,9 @@ static int add_pair(const struct reading *r, struct lls_tensor *a, struct lls_te
   int kind = find_module(r->config, module, &m.layer);
   if (kind < 0)
     return lls_fail(err, -ENOTSUP,
-                    "%s: %s is not supported: an adapter may change attention and the "
-                    "MLPs of the model's layers, but no experts",
+                    "%s: %s is not supported: an adapter may change plain attention and "
+                    "the MLPs of the model's layers, but no experts, no layers with a "
+                    "state, no latent attention, and no queries that have gates",
                     r->path, module);
   int rc = view_of(r, a, &m.a, err);
   if (rc == 0)

@@ -191,8 +191,8 @@ static void assert_refused(const char *given, const char *model, const char *sen
 }
 
 /* Writes an adapter of a tensor pair, with more settings. */
-static void assert_folder_refused(const char *settings, const char *module,
-                                  const char *sentence)
+static void assert_refused_by(const char *model, const char *settings, const char *module,
+                              const char *sentence)
 {
   struct folder folder;
   char text[1024];
@@ -206,8 +206,14 @@ static void assert_folder_refused(const char *settings, const char *module,
            "{\"dtype\": \"F32\", \"shape\": [64, 2], \"data_offsets\": [512, 1024]}}",
            module, module);
   folder_write_tensors(&folder, "adapter_model.safetensors", text, 1024);
-  assert_refused(folder.path, "llama", sentence);
+  assert_refused(folder.path, model, sentence);
   folder_remove(&folder);
+}
+
+static void assert_folder_refused(const char *settings, const char *module,
+                                  const char *sentence)
+{
+  assert_refused_by("llama", settings, module, sentence);
 }
 
 static void test_refused_settings(void **state)
@@ -244,6 +250,32 @@ static void test_refused_modules(void **state)
                         "is the adapter of another model?");
 }
 
+/* Layers with a state, latent attention, and queries with gates are not adapted. */
+static void test_refused_layers(void **state)
+{
+  static const struct {
+    const char *model, *module;
+  } cases[] = {
+      {"lfm2", "model.layers.0.conv.in_proj"},
+      {"lfm2", "model.layers.0.conv.out_proj"},
+      {"qwen3.5", "model.layers.0.linear_attn.in_proj_qkv"},
+      {"qwen3.5", "model.layers.0.linear_attn.out_proj"},
+      {"qwen3.5", "model.layers.1.self_attn.q_proj"},
+      {"minicpm3", "model.layers.0.self_attn.q_b_proj"},
+      {"minicpm3", "model.layers.0.self_attn.kv_a_proj_with_mqa"},
+      {"deepseek-v2", "model.layers.0.self_attn.q_proj"},
+      {"deepseek-v2", "model.layers.0.self_attn.o_proj"},
+      {"deepseek-v2", "model.layers.1.mlp.shared_experts.up_proj"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char sentence[160];
+    snprintf(sentence, sizeof sentence, "%s is not supported: an adapter may change",
+             cases[i].module);
+    assert_refused_by(cases[i].model, "", cases[i].module, sentence);
+  }
+}
+
 static void test_refused_files(void **state)
 {
   struct folder folder;
@@ -270,11 +302,16 @@ int main(void)
       {"neox on 2 ranks", test_ranks, NULL, NULL, "neox"},
       {"phi3", test_peft, NULL, NULL, "phi3"},
       {"glm-4", test_peft, NULL, NULL, "glm-4"},
+      {"lfm2", test_peft, NULL, NULL, "lfm2"},
+      {"lfm2 on 2 ranks", test_ranks, NULL, NULL, "lfm2"},
+      {"qwen3.5", test_peft, NULL, NULL, "qwen3.5"},
+      {"minicpm3", test_peft, NULL, NULL, "minicpm3"},
       cmocka_unit_test(test_digests),
       cmocka_unit_test(test_one_fits),
       cmocka_unit_test(test_removed_in_use),
       cmocka_unit_test(test_refused_settings),
       cmocka_unit_test(test_refused_modules),
+      cmocka_unit_test(test_refused_layers),
       cmocka_unit_test(test_refused_files),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
