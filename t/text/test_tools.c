@@ -154,6 +154,33 @@ static const struct answer {
      "</｜DSML｜invoke>\n<｜DSML｜invoke "
      "name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
      "||weather({\"place\": \"3\"})now({})"},
+    {"hunyuan", "<think:opensource>hm</think:opensource>yes", "yes|hm|"},
+    /* Kimi K3 */
+    {"kimi_k3",
+     "<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>yes<|close|>"
+     "response<|sep|><|close|>message<|sep|>",
+     "yes|hm|"},
+    {"kimi_k3",
+     "<|open|>response<|sep|>Look.<|close|>response<|sep|><|open|>tools<|sep|>"
+     "<|open|>call tool=\"weather\" index=\"1\"<|sep|><|open|>argument key=\"place\" "
+     "type=\"string\"<|sep|>\nBern\n<|close|>argument<|sep|><|open|>argument "
+     "key=\"days\" type=\"number\"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|>"
+     "<|open|>call tool=\"now\" index=\"12\"<|sep|><|close|>call<|sep|><|close|>tools"
+     "<|sep|><|close|>message<|sep|>",
+     "Look.||weather({\"place\": \"\\nBern\\n\", \"days\": 3})now({})"},
+    {"kimi_k3",
+     "<|open|>tools<|sep|><|open|>call tool=\"weather\" "
+     "index=\"1\"<|sep|><|open|>argument"
+     " key=\"extra\" type=\"object\"<|sep|>{\"a\":[1,null]}<|close|>argument<|sep|>"
+     "<|close|>call<|sep|><|close|>tools<|sep|>",
+     "||weather({\"extra\": {\"a\":[1,null]}})"},
+    /* Apertus */
+    {"apertus",
+     "before<|tools_prefix|>[{\"weather\": {\"place\": \"Bern\"}}, {\"now\": "
+     "{}}]<|tools_suffix|>after",
+     "beforeafter||weather({\"place\": \"Bern\"})now({})"},
+    {"apertus", "<|tools_prefix|>[{\"now\": null}]<|tools_suffix|>", "||now({})"},
+    {"apertus", "<|inner_prefix|>hm<|inner_suffix|>yes", "yes|hm|"},
     {"solar_open",
      "<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>now<|tool_call:args|>{}<|tool_"
      "call:end|><|calls|>",
@@ -200,17 +227,43 @@ static const struct answer {
     {"generic", "[1, 2]", "[1, 2]||"},
 };
 
+/* Returns the reasoning format of the same name; that of most models if there is none. */
+static const struct lls_reasoning_format *reasoning_of(const char *format)
+{
+  const struct lls_reasoning_format *own = lls_reasoning_format_find(format);
+  bool same = own != NULL && strcmp(format, "mistral") != 0;
+  return same ? own : lls_reasoning_format_find("think");
+}
+
+/* Kimi K3's answers are between marks also if no tools were given. */
+static void test_a_frame_is_not_content(void **state)
+{
+  (void)state;
+  const struct lls_tool_parser_options options = {
+      .format = lls_tool_format_find("kimi_k3"),
+      .reasoning = lls_reasoning_format_find("kimi_k3"),
+      .in_reasoning = true};
+  for (size_t piece = 0; piece < 3; piece++) {
+    char *outcome =
+        parse(&options,
+              "hm<|close|>think<|sep|><|open|>response<|sep|>yes<|close|>response<|sep|>"
+              "<|close|>message<|sep|>",
+              piece);
+    assert_string_equal(outcome, "yes|hm|");
+    free(outcome);
+  }
+}
+
 static void test_answers_in_any_pieces(void **state)
 {
   (void)state;
   json_t *tools = read_tools();
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
     const struct answer *a = &answers[i];
-    const struct lls_tool_parser_options options = {
-        .format = lls_tool_format_find(a->format),
-        .reasoning = lls_reasoning_format_find(
-            strcmp(a->format, "gemma4") == 0 ? "gemma4" : "think"),
-        .tools = tools};
+    const struct lls_tool_parser_options options = {.format =
+                                                        lls_tool_format_find(a->format),
+                                                    .reasoning = reasoning_of(a->format),
+                                                    .tools = tools};
     assert_non_null(options.format);
     for (size_t piece = 0; piece < 4; piece++) {
       char *outcome = parse(&options, a->text, piece == 3 ? strlen(a->text) : piece);
@@ -311,6 +364,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_is_held_back_is_bounded),
       cmocka_unit_test(test_answers_in_any_pieces),
+      cmocka_unit_test(test_a_frame_is_not_content),
       cmocka_unit_test(test_calls_are_cut_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

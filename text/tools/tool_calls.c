@@ -80,6 +80,17 @@ static bool step_named(struct lls_tool_parser *parser)
   return true;
 }
 
+/* Moves *end behind a mark that follows it at some distance. Returns like
+ * lls_tool_find_near. */
+static int pass_header(const char *mark, const char *text, size_t n, size_t *end)
+{
+  const char *found;
+  int near = lls_tool_find_near(text + *end, n - *end, mark, LLS_TOOL_NAME_BYTES, &found);
+  if (near > 0)
+    *end = (size_t)(found - text) + strlen(mark);
+  return near;
+}
+
 /* KEYED, LOOSE: returns -1, 0 or 1 like lls_tool_begins; *end is where the arguments
  * begin. */
 static int read_keyed_name(const struct lls_tool_format *format, const char *text,
@@ -99,7 +110,9 @@ static int read_keyed_name(const struct lls_tool_format *format, const char *tex
     return 1;
   begins = lls_tool_begins(text + *end, n - *end, format->name_end);
   *end += strlen(format->name_end);
-  return begins;
+  return begins > 0 && format->name_over != NULL
+             ? pass_header(format->name_over, text, n, end)
+             : begins;
 }
 
 static bool step_keyed(struct lls_tool_parser *parser)

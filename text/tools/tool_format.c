@@ -131,6 +131,25 @@ static const struct lls_tool_format formats[] = {
                    "<|tool_calls_section_end|>"},
     },
     {
+        /* XTML: the answer itself is between marks, too */
+        .name = "kimi_k3",
+        .shape = LLS_TOOL_KEYED,
+        .open = {"<|open|>call tool=\""},
+        .around = {"<|open|>tools<|sep|>", "<|close|>tools<|sep|>",
+                   "<|open|>response<|sep|>", "<|close|>response<|sep|>",
+                   "<|close|>message<|sep|>"},
+        .framed = true,
+        .name_end = "\" index=\"",
+        .name_over = "\"<|sep|>",
+        .key_begin = "<|open|>argument key=\"",
+        .key_end = "\" type=\"",
+        .value_begin = "\"<|sep|>",
+        .value_end = "<|close|>argument<|sep|>",
+        .exact = true,
+        .call_end = "<|close|>call<|sep|>",
+        .signs = {"<|open|>", "<|close|>", "<|sep|>"},
+    },
+    {
         .name = "solar_open",
         .shape = LLS_TOOL_NAMED,
         .open = {"<|tool_call:begin|>"},
@@ -233,6 +252,15 @@ static const struct lls_tool_format formats[] = {
                    "]</TOOLCALL>"},
     },
     {
+        .name = "apertus",
+        .shape = LLS_TOOL_JSON,
+        .open = {"<|tools_prefix|>"},
+        .close = "<|tools_suffix|>",
+        .name_is_key = true,
+        .signs = {"<|tools_prefix|>", "<|tools_suffix|>"},
+        .syntax = {"<|tools_prefix|>[", "{\"", "\": ", "}", ", ", "]<|tools_suffix|>"},
+    },
+    {
         .name = "apriel",
         .shape = LLS_TOOL_JSON,
         .open = {"<tool_calls>"},
@@ -307,11 +335,14 @@ static const struct lls_tool_format formats[] = {
 #define N_FORMATS (sizeof formats / sizeof *formats)
 
 static const struct lls_reasoning_format reasonings[] = {
-    {"think", "<think>", "</think>"},
-    {"mistral", "[THINK]", "[/THINK]"},
-    {"command", "<|START_THINKING|>", "<|END_THINKING|>"},
-    {"seed", "<seed:think>", "</seed:think>"},
-    {"gemma4", "<|channel>thought", "<channel|>"},
+    {"kimi_k3", "<|open|>think<|sep|>", "<|close|>think<|sep|>", "<|open|>"},
+    {"hunyuan", "<think:opensource>", "</think:opensource>", ":opensource"},
+    {"think", "<think>", "</think>", NULL},
+    {"mistral", "[THINK]", "[/THINK]", NULL},
+    {"command", "<|START_THINKING|>", "<|END_THINKING|>", NULL},
+    {"seed", "<seed:think>", "</seed:think>", NULL},
+    {"gemma4", "<|channel>thought", "<channel|>", NULL},
+    {"apertus", "<|inner_prefix|>", "<|inner_suffix|>", NULL},
 };
 
 #define N_REASONINGS (sizeof reasonings / sizeof *reasonings)
@@ -358,7 +389,8 @@ const struct lls_reasoning_format *lls_reasoning_format_detect(const char *sourc
 {
   for (size_t i = 0; i < N_REASONINGS; i++)
     if (strstr(source, reasonings[i].close) != NULL ||
-        strstr(source, reasonings[i].open) != NULL)
+        strstr(source, reasonings[i].open) != NULL ||
+        (reasonings[i].sign != NULL && strstr(source, reasonings[i].sign) != NULL))
       return &reasonings[i];
   return NULL;
 }
@@ -381,10 +413,13 @@ bool lls_tool_mark(const struct lls_tool_format *format,
   for (size_t i = 0; i < LLS_TOOL_MARKS; i++)
     if (within(format->open[i], text))
       return true;
+  for (size_t i = 0; i < LLS_TOOL_AROUND; i++)
+    if (within(format->around[i], text))
+      return true;
   const char *const others[] = {
-      format->close,     format->name_begin,  format->name_end,  format->key_begin,
-      format->key_end,   format->value_begin, format->value_end, format->call_end,
-      format->around[0], format->around[1]};
+      format->close,       format->name_begin, format->name_end,
+      format->name_over,   format->key_begin,  format->key_end,
+      format->value_begin, format->value_end,  format->call_end};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (within(others[i], text))
       return true;

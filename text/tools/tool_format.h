@@ -18,7 +18,8 @@ enum lls_tool_shape {
   LLS_TOOL_CHANNEL /* gpt-oss' messages, whose headers name the recipient */
 };
 
-#define LLS_TOOL_MARKS 4
+#define LLS_TOOL_MARKS  4
+#define LLS_TOOL_AROUND 5
 
 /* Headers of gpt-oss' messages: of reasoning, and of the answer. */
 #define LLS_TOOL_ANALYSIS "<|channel|>analysis"
@@ -40,16 +41,19 @@ struct lls_tool_format {
   enum lls_tool_shape shape;
   const char *open[LLS_TOOL_MARKS]; /* marks at which calls begin; NULL-terminated
                                      * unless full */
-  const char *close;     /* the mark at which a call, or a list of calls, ends; or
-                          * NULL */
-  const char *around[2]; /* marks around all calls, which have no other meaning; or
-                          * NULL */
-  bool bare;             /* an answer may also begin with a call without a mark */
-  bool lasting;          /* further calls follow without a mark */
+  const char *close; /* the mark at which a call, or a list of calls, ends; or
+                      * NULL */
+  const char *around[LLS_TOOL_AROUND]; /* marks around all calls, which have no other
+                                        * meaning; NULL-terminated unless full */
+  bool framed;  /* answers without calls have marks of `around`, too */
+  bool bare;    /* an answer may also begin with a call without a mark */
+  bool lasting; /* further calls follow without a mark */
   const char
-      *name_begin;      /* NAMED, KEYED, LOOSE: optional mark before the name; or NULL */
-  const char *name_end; /* NAMED, LOOSE: mark after the name; KEYED: the same, or
-                         * NULL */
+      *name_begin;       /* NAMED, KEYED, LOOSE: optional mark before the name; or NULL */
+  const char *name_end;  /* NAMED, LOOSE: mark after the name; KEYED: the same, or
+                          * NULL */
+  const char *name_over; /* KEYED: mark after name_end and other text, or NULL */
+  bool name_is_key;      /* JSON: a call is {"NAME": {arguments}} */
   const char *not_a_name;  /* NAMED: a name that introduces content instead of a call,
                             * or NULL */
   const char *key_begin;   /* KEYED */
@@ -57,6 +61,7 @@ struct lls_tool_format {
   const char *value_begin; /* KEYED: mark after key_end and white space, or NULL;
                             * LOOSE: mark around strings, or NULL: quotes */
   const char *value_end;   /* KEYED */
+  bool exact;              /* KEYED: line breaks beside the marks belong to values */
   const char *call_end;    /* KEYED: mark after the last argument */
   const char *signs[LLS_TOOL_MARKS]; /* a template that contains all of these has this
                                       * format */
@@ -69,16 +74,18 @@ struct lls_tool_format {
 struct lls_reasoning_format {
   const char *name; /* value of [model] reasoning_format */
   const char *open, *close;
+  const char *sign; /* a template that contains this, too, has the format; or NULL */
 };
 
 /* The names of all formats, for messages; test_tools.c compares them with the tables. */
 #define LLS_TOOL_FORMAT_NAMES                                                            \
   "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, glm4, hunyuan, "        \
-  "deepseek_v3.2, minicpm5, kimi_k2, solar_open, deepseek_r1, deepseek_v3.1, "           \
+  "deepseek_v3.2, minicpm5, kimi_k2, kimi_k3, solar_open, deepseek_r1, deepseek_v3.1, "  \
   "mistral_v11, mistral, phi4, granite, command_r7b, command_r_plus, gigachat3, "        \
-  "nemotron_v2, apriel, functools, functionary_v3.1, gemma4, lfm2, hermes, "             \
+  "nemotron_v2, apertus, apriel, functools, functionary_v3.1, gemma4, lfm2, hermes, "    \
   "llama3_json, generic"
-#define LLS_REASONING_FORMAT_NAMES "think, mistral, command, seed, gemma4"
+#define LLS_REASONING_FORMAT_NAMES                                                       \
+  "kimi_k3, hunyuan, think, mistral, command, seed, gemma4, apertus"
 
 /* Finds a format by its name in [model] tool_format; NULL if there is none. */
 const struct lls_tool_format *lls_tool_format_find(const char *name);

@@ -93,10 +93,15 @@ struct argument {
   const char *key, *value, *end; /* end: of the value */
   size_t key_length;
   const char *said; /* text between key_end and value_begin: deepseek_v3.2's true or
-                     * false */
+                     * false, kimi_k3's type */
   size_t said_length;
   const char *next; /* after the value and its mark */
 };
+
+static bool says(const struct argument *a, const char *word)
+{
+  return a->said_length == strlen(word) && memcmp(a->said, word, a->said_length) == 0;
+}
 
 static unsigned types_of(const struct lls_tool_parser *parser, const struct argument *a,
                          const json_t *name)
@@ -107,24 +112,29 @@ static unsigned types_of(const struct lls_tool_parser *parser, const struct argu
       key != NULL ? json_object_get(json_object_get(parameters, "properties"), key)
                   : NULL;
   unsigned types = lls_tool_types(parameters, schema);
-  if (a->said_length == 4 && memcmp(a->said, "true", 4) == 0)
+  if (says(a, "true") || says(a, "string"))
     return LLS_TOOL_TYPE_STRING;
-  if (a->said_length == 5 && memcmp(a->said, "false", 5) == 0)
-    return types == LLS_TOOL_TYPE_ANY ? types : LLS_TOOL_TYPE_ANY & ~1u;
+  static const char *const others[] = {"false", "number", "boolean",
+                                       "null",  "object", "array"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (says(a, others[i]))
+      return types == LLS_TOOL_TYPE_ANY ? types : LLS_TOOL_TYPE_ANY & ~1u;
   return types;
 }
 
-/* A line break at either end of the value belongs to the marks. */
+/* A line break at either end of the value belongs to the marks, unless the format says
+ * otherwise. */
 static void emit_argument(struct lls_tool_parser *parser, const struct argument *a)
 {
   json_t *name = json_stringn(a->key, a->key_length);
   const char *value = a->value;
   size_t n = (size_t)(a->end - a->value);
-  if (n > 0 && *value == '\n') {
+  bool breaks = !parser->options.format->exact;
+  if (breaks && n > 0 && *value == '\n') {
     value++;
     n--;
   }
-  if (n > 0 && value[n - 1] == '\n')
+  if (breaks && n > 0 && value[n - 1] == '\n')
     n--;
   lls_tool_emit_arguments(parser, parser->has_arguments ? ", " : "{",
                           parser->has_arguments ? 2 : 1);

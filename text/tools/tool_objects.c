@@ -130,6 +130,10 @@ static bool end_key(struct lls_tool_parser *parser)
   size_t n = parser->at - object->begin - 2;
   object->role = role_of(key, n);
   object->place = LLS_TOOL_BEFORE_COLON;
+  if (parser->options.format->name_is_key && !parser->calling) {
+    object->role = LLS_TOOL_ARGUMENTS;
+    return begin_call(parser, key - 1, n + 2);
+  }
   return !is_strange(parser, key, n);
 }
 

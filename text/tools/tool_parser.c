@@ -107,16 +107,24 @@ static bool begins_call(const struct lls_tool_parser *parser,
   return format->shape == LLS_TOOL_KEYED && mark->text == format->name_begin;
 }
 
+static bool is_around(const struct lls_tool_format *format,
+                      const struct lls_stop_string *mark)
+{
+  bool found = false;
+  for (size_t i = 0; i < LLS_TOOL_AROUND; i++)
+    found |= mark->text == format->around[i];
+  return found;
+}
+
 /* Handles a mark in held, after `space` bytes of white space. */
 static bool pass_mark(struct lls_tool_parser *parser, size_t space,
                       const struct lls_stop_string *mark)
 {
-  const char *const *around = parser->options.format->around;
   parser->at = space + mark->length;
   parser->bare = begins_call(parser, mark);
   if (parser->bare)
     parser->at = space;
-  if (mark->text == around[0] || mark->text == around[1]) {
+  if (is_around(parser->options.format, mark)) {
     parser->trimming = true;
     lls_tool_take(parser);
     return true;
@@ -207,12 +215,13 @@ static bool collect_marks(struct lls_tool_parser *parser)
   bool channel = format->shape == LLS_TOOL_CHANNEL;
   for (size_t i = 0; channel && i < sizeof ends / sizeof *ends; i++)
     add_mark(parser, ends[i]);
-  if (channel || parser->options.tools == NULL)
+  bool calls = !channel && parser->options.tools != NULL;
+  for (size_t i = 0; (calls || format->framed) && i < LLS_TOOL_AROUND; i++)
+    add_mark(parser, format->around[i]);
+  if (!calls)
     return true;
   for (size_t i = 0; i < LLS_TOOL_MARKS; i++)
     add_mark(parser, format->open[i]);
-  add_mark(parser, format->around[0]);
-  add_mark(parser, format->around[1]);
   if (format->shape == LLS_TOOL_KEYED)
     add_mark(parser, format->name_begin);
   return true;
