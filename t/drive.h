@@ -137,6 +137,8 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
   };
   size_t half = lls_form_units(&shape, LLS_FORM_KV) * lls_unit_bytes(&shape) / 2;
   bool states = config->recurrent.conv_width > 0;
+  bool several = states || lls_heads_differ(config) ||
+                 (lls_model_extras(config, 0) & LLS_EXTRA_CHUNKS) != 0;
   size_t state = states ? drive_state_bytes(config) + 2 * half : 0;
   out->create_device =
       o->create_device != NULL ? o->create_device : lls_cpu_device_create;
@@ -160,7 +162,8 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .cache_bytes = DRIVE_DEVICE_UNITS * half + DRIVE_STATES * state,
       .pool.host_memory = (int64_t)(DRIVE_HOST_UNITS * half + DRIVE_STATES * state),
       .pool.int8 = o->int8,
-      .groups = states || lls_heads_differ(config) ? LLS_MAX_GROUPS : o->groups,
+      .groups = several && o->groups == 0 ? LLS_MAX_GROUPS : o->groups,
+      .keeps_chunks = o->groups != 1,
       .keeps_states = states,
       .adapters = o->adapters != NULL,
   };

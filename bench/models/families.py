@@ -12,11 +12,16 @@ VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2
           "patch_size": 8, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
 PIXTRAL = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
            "num_attention_heads": 2, "image_size": 16, "patch_size": 8, "head_dim": 8}
+LLAMA4_VISION = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+                 "image_size": 16, "patch_size": 8, "vision_output_dim": 16, "projector_input_dim": 16,
+                 "projector_output_dim": 16}
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "mrope_interleaved": True}
 MLA = {"kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "num_key_value_heads": 4}
 MLA_YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32,
             "beta_fast": 32.0, "beta_slow": 1.0}
+LLAMA4 = {"intermediate_size": 16, "intermediate_size_mlp": 24, "num_local_experts": 6, "num_experts_per_tok": 1,
+          "attention_chunk_size": 20, "floor_scale": 16, "attn_scale": 0.3, "rope_parameters": ROPE}
 GEMMA_ROPE = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
               "sliding_attention": ROPE}
 DELTA = ["linear_attention", "full_attention"]
@@ -130,6 +135,10 @@ FAMILIES = [
            rope_parameters=ROPE),
     family("minicpm3", 48, "MiniCPM3Config", "minicpm3", **MLA | {"v_head_dim": 64}, q_lora_rank=24, scale_emb=12,
            scale_depth=1.4, dim_model_base=256, hidden_size=256, num_hidden_layers=1, rope_parameters=ROPE),
+    family("llama-4", 25, "Llama4Config", "llama4", {"vision_config": LLAMA4_VISION}, **LLAMA4, head_dim=8,
+           num_hidden_layers=4, interleave_moe_layer_step=2),
+    family("llama-4-top2", None, "Llama4TextConfig", None, **LLAMA4 | {"num_experts_per_tok": 2}, head_dim=8,
+           use_qk_norm=False, no_rope_layers=[0, 1], attn_temperature_tuning=False),
     family("mistral-4", 20, "Mistral3Config", "mistral4", {"vision_config": PIXTRAL, "spatial_merge_size": 1},
            model_type="mistral4", **MLA, q_lora_rank=24, n_routed_experts=6, num_experts_per_tok=2,
            moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1,

@@ -30,7 +30,7 @@ def common_keys(w, f, c, arch):
         kv = c.num_kv_heads if c.new_decoder_architecture else 1
     head_dim = getattr(c, "head_dim", None) or c.hidden_size // heads
     ffn = getattr(c, "intermediate_size", None) or getattr(c, "n_inner", None) or getattr(c, "ffn_hidden_size", None)
-    ffn = ffn or 4 * c.hidden_size
+    ffn = getattr(c, "intermediate_size_mlp", None) or ffn or 4 * c.hidden_size
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(getattr(c, "max_position_embeddings", None) or getattr(c, "max_seq_len", 2048))
     w.add_embedding_length(c.hidden_size)
@@ -160,6 +160,10 @@ def own_keys(w, c, arch):
         w.add_attn_temperature_scale(c.rope_parameters["llama_4_scaling_beta"])
     if arch in ("deepseek2", "mistral4") and c.rope_parameters.get("mscale_all_dim"):
         w.add_rope_scaling_yarn_log_mul(0.1 * c.rope_parameters["mscale_all_dim"])
+    if arch == "llama4":  # numbers that llama.cpp has in its program, and real files lack
+        w.add_sliding_window(c.attention_chunk_size)
+        w.add_attn_temperature_length(c.floor_scale)
+        w.add_attn_temperature_scale(c.attn_scale)
     if arch == "mistral4":
         w.add_attn_temperature_scale(c.rope_parameters["llama_4_scaling_beta"])
         w.add_attn_temperature_length(c.rope_parameters["original_max_position_embeddings"])
@@ -236,6 +240,11 @@ def split_experts(state):
     return out
 
 
+def turn_llama4(state):
+    """Llama 4's experts, which are (inputs, outputs) in folders."""
+    return {n: p.transpose(1, 2).contiguous() if ".experts." in n else p for n, p in state.items()}
+
+
 def converted(f, arch, name, x, c, heads, kv):
     """The numbers of a tensor of the folder as the converter writes them."""
     part = name.rsplit(".", 2)[-2]
@@ -289,6 +298,11 @@ def mixture_keys(w, c, arch):
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.intermediate_size)
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if arch == "llama4":
+        w.add_expert_count(c.num_local_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.intermediate_size)
+        w.add_interleave_moe_layer_step(c.interleave_moe_layer_step)
     if arch == "hunyuan-moe":
         w.add_expert_count(c.num_experts)
         w.add_expert_used_count(c.moe_topk)
@@ -323,6 +337,8 @@ def write(f, c, folder):
     state = stack_experts(state)
     if arch in DELTA:
         state = split_experts(split_qkvz(state, c))
+    if arch == "llama4":
+        state = split_experts(turn_llama4(state))
     for name, p in state.items():
         name = text_name(name)
         if arch == "bloom":

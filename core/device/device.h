@@ -79,10 +79,9 @@ struct lls_step_sequence {
   struct lls_step_list hidden; /* X, of a sequence that has any */
   uint32_t first_row, n_rows;
   uint32_t context; /* tokens cached before this step; row i has position context + i */
-  uint32_t
-      n_restored; /* tokens, from the first on, whose X is in `hidden`: see restore */
-  bool scratch;   /* its kv list is of scratch blocks, rewritten in each layer */
-  bool absorbed;  /* it has none: its rows attend to X, see attend_hidden */
+  uint32_t n_restored; /* first tokens, whose X is in `hidden`: see restore */
+  bool scratch;        /* its kv list is of scratch blocks, rewritten in each layer */
+  bool absorbed;       /* it has none: its rows attend to X, see attend_hidden */
 };
 
 /* Returns the first token that a list covers; 0 for an empty list. */
@@ -140,6 +139,7 @@ struct lls_attention_shape {
   uint32_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
   float scale;                        /* factor of q.k, normally 1/sqrt(head_dim) */
   uint32_t window;                    /* sliding window in tokens, 0 = none */
+  bool chunked; /* a row sees the tokens from the last multiple of `window` on */
   /* (heads) device memory, NULL = none: for each head the score of an additional token
    * with value 0 */
   const float *sinks;
@@ -220,7 +220,8 @@ enum lls_device_extra {
   LLS_EXTRA_HEAD_SIZES = 128,   /* groups whose heads differ; queries_alone; norms of v */
   LLS_EXTRA_LAYER_INPUTS = 256, /* embed_layer, gate_inputs, scale */
   LLS_EXTRA_STATES = 512,       /* conv, delta, norm_gated, gate_columns */
-  LLS_EXTRA_ALL = 1023,
+  LLS_EXTRA_CHUNKS = 1024,      /* attention within chunks of tokens */
+  LLS_EXTRA_ALL = 2047,
 };
 
 /* RMS norms of q and k: of each head separately, or `whole`: of all heads together,
@@ -255,6 +256,7 @@ struct lls_route {
   float scale;                  /* 0 = 1 */
   const float *bias;            /* (experts) device memory, or NULL */
   const float *factor;          /* (experts) of each one's weight, likewise */
+  bool weighs_input; /* a weight multiplies what the expert reads, not its result */
 };
 
 struct lls_rope_shape {
@@ -565,8 +567,7 @@ struct lls_device_ops {
 struct lls_device {
   const struct lls_device_ops *ops;
   enum lls_dtype activation_type;
-  bool
-      is_host; /* the device's memory is the host's: the host tier uses the same memory */
+  bool is_host; /* the device's memory is the host's, as is that of the host tier */
   bool has_own_memory; /* the use of the device's memory can be measured */
   bool has_int8;       /* the device can quantise blocks to INT8, and attend to them */
   bool is_empty;       /* the operations do nothing: one layer represents all */

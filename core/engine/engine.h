@@ -51,6 +51,7 @@ struct lls_engine_options {
   bool gives_back;
   /* groups of layers that the cache manager keeps at most; 0, 1: all layers are one */
   uint32_t groups;
+  bool keeps_chunks; /* ... groups of kind CHUNK */
   bool keeps_states; /* the cache manager keeps groups of kind STATE */
   /* fraction of the free memory to use if cache_bytes is 0; 0 = the default above */
   double cache_share;

@@ -112,9 +112,17 @@ static struct lls_attention_shape shape_of(const struct lls_engine *e, uint32_t 
   shape.queries_alone = e->config.layer[layer].shares;
   shape.group = e->places[layer].group;
   shape.window = e->config.layer[layer].window;
+  shape.chunked = e->config.layer[layer].chunked;
   shape.sinks = e->weights.layers[layer].sinks;
   shape.slopes = e->weights.slopes;
   return shape;
+}
+
+static bool norms_qk(const struct lls_engine *e, uint32_t layer)
+{
+  const struct lls_model_config *c = &e->config;
+  bool rotates = e->ropes[c->layer[layer].rope].rotary_dims > 0;
+  return c->qk_norm != LLS_QK_NORM_NONE && (!c->qk_norm_plain || rotates);
 }
 
 /* Computes q, k, v from x, caches k and v, and attends to the cache into `attended`. */
@@ -134,7 +142,7 @@ static void attend(struct lls_forward *s, uint32_t layer)
     s->ops->hidden_write(s->device, &shape, place->index, h);
   if (e->restores)
     s->ops->restore(s->device, &shape, rope, place->index, w->qkv);
-  bool normed = e->config.qk_norm != LLS_QK_NORM_NONE;
+  bool normed = norms_qk(e, layer);
   bool last = normed && e->config.rope_before_norm;
   if (normed && !last)
     norm_qk(s, w, &shape, qkv);

@@ -4,10 +4,10 @@
  * (llmserve/types.h): made from the model's configuration and the shape of the pool.
  * Nothing outside of core/model, core/engine and kernels sees a layer.
  *
- * Layers with the same window and heads are a group, and those that attend to all tokens
- * are the first one. Where the cache manager keeps fewer groups the layers with the
- * narrowest windows share the last group, which keeps what the widest of them reads.
- * Layers that attend to the K and V of an earlier one are of no group. Layers that
+ * Layers with the same window, or chunk, and heads are a group, and those that attend to
+ * all tokens are the first one. Where the cache manager keeps fewer groups the layers
+ * with the narrowest windows share the last group, which keeps what the widest of them
+ * reads. Layers that attend to the K and V of an earlier one are of no group. Layers that
  * keep a state are a group behind the others.
  */
 #include <errno.h>
@@ -18,21 +18,34 @@
 
 /* ---- layers ------------------------------------------------------------------------ */
 
-/* A layer without a window reads more than all others; one with a state nothing. */
+/* Does a layer read a chunk, which the cache manager gives back by the chunk's rule? */
+static bool is_chunked(const struct lls_engine *e, uint32_t layer)
+{
+  return !e->config.encoder && e->config.layer[layer].chunked && e->options.keeps_chunks;
+}
+
+/* A layer without a window reads more than all others; one with a state nothing. Chunks
+ * are kept in whole by a cache manager that lacks their rule. */
 static uint32_t reach_of(const struct lls_engine *e, uint32_t layer)
 {
   if (lls_mix_state(&e->config, layer) > 0)
     return 0;
   uint32_t window = e->config.encoder ? 0 : e->config.layer[layer].window;
+  if (e->config.layer[layer].chunked && !is_chunked(e, layer))
+    return UINT32_MAX;
   return window > 0 ? window : UINT32_MAX;
 }
 
-/* A number of which layers of one group have the same: by the reach, then the heads. */
+#define CHUNKED (UINT64_C(1) << 31)
+
+/* A number of which layers of one group have the same: by the reach, then the rule of
+ * chunks, then the heads. */
 static uint64_t kind_of(const struct lls_engine *e, uint32_t layer)
 {
   uint32_t heads = lls_layer_kv_heads(&e->config, layer);
   uint32_t head_dim = lls_layer_head_dim(&e->config, layer);
-  return (uint64_t)reach_of(e, layer) << 32 | heads << 16 | head_dim;
+  uint64_t rule = is_chunked(e, layer) ? CHUNKED : 0;
+  return (uint64_t)reach_of(e, layer) << 32 | rule | heads << 16 | head_dim;
 }
 
 /* The layers' largest kind below `limit`; 0: no layer has one. */
@@ -56,10 +69,12 @@ static void make_group(struct lls_engine *e, uint32_t group, uint64_t kind)
   e->groups[group].kind = kind;
   e->groups[group].seen = (struct lls_group){
       .size = sizeof e->groups[group].seen,
-      .kind = reach == UINT32_MAX ? LLS_GROUP_FULL : LLS_GROUP_WINDOW,
+      .kind = reach == UINT32_MAX     ? LLS_GROUP_FULL
+              : (kind & CHUNKED) != 0 ? LLS_GROUP_CHUNK
+                                      : LLS_GROUP_WINDOW,
       .window = reach == UINT32_MAX ? 0 : reach,
   };
-  pool->group_kv_heads[group] = (kind >> 16) & 0xffff;
+  pool->group_kv_heads[group] = (kind >> 16) & 0x7fff;
   pool->group_head_dim[group] = kind & 0xffff;
 }
 
@@ -71,11 +86,13 @@ static int place_layer(struct lls_engine *e, uint32_t layer, uint32_t n,
   uint32_t group = 0;
   while (group + 1 < n && e->groups[group].kind != kind)
     group++;
-  if ((uint32_t)e->groups[group].kind != (uint32_t)kind)
+  uint64_t differ = (e->groups[group].kind ^ kind) & UINT32_MAX & ~CHUNKED;
+  if (differ != 0 ||
+      (e->groups[group].seen.kind == LLS_GROUP_CHUNK && e->groups[group].kind != kind))
     return lls_fail(err, -ENOTSUP,
-                    "layers of this model have heads of different sizes, which need "
-                    "groups of blocks of their own, and the cache manager keeps %u: set "
-                    "[plugins] cache = paged",
+                    "layers of this model have heads of different sizes, or chunks of "
+                    "different lengths, which need groups of blocks of their own, and "
+                    "the cache manager keeps %u: set [plugins] cache = paged",
                     n);
   e->places[layer] =
       (struct lls_layer_place){.group = group, .index = e->groups[group].seen.layers++};
@@ -204,7 +221,8 @@ static size_t held_tokens(const struct lls_engine *e, const struct lls_group *g,
                           size_t tokens, size_t step)
 {
   size_t slides = (size_t)g->window + step + 2 * (size_t)e->options.block_tokens;
-  bool gives_back = e->options.gives_back && g->kind == LLS_GROUP_WINDOW;
+  bool gives_back = g->kind == LLS_GROUP_CHUNK ||
+                    (e->options.gives_back && g->kind == LLS_GROUP_WINDOW);
   return gives_back ? lls_least_size(slides, tokens) : tokens;
 }
 
@@ -254,6 +272,8 @@ static void describe_group(const struct lls_engine *e, const struct lls_engine_g
   }
   lls_text_printf(out, "%g KiB a token in %u layers",
                   unit * g->form_units[LLS_FORM_KV] / 1024, g->seen.layers);
+  if (g->seen.kind == LLS_GROUP_CHUNK)
+    lls_text_printf(out, " that keep a chunk of %u tokens", g->seen.window);
   if (g->seen.kind == LLS_GROUP_WINDOW)
     lls_text_printf(out, "%s%u tokens",
                     e->options.gives_back ? " that keep " : ", all kept, window ",

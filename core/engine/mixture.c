@@ -29,6 +29,7 @@ int lls_engine_make_mixture(struct lls_engine *e)
   route->groups = c->mixture.groups;
   route->best_counts = c->mixture.best_counts;
   route->used_groups = c->mixture.used_groups;
+  route->weighs_input = c->mixture.weighs_input;
   route->scale = c->mixture.scale == 1 ? 0 : c->mixture.scale;
   const struct {
     void **buffer;

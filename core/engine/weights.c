@@ -106,7 +106,12 @@ static int load_qk_norms(struct lls_loader *l, int layer, struct lls_layer_weigh
     q = lls_range_times(l->shard->heads, head_dim);
     k = lls_range_times(lls_shard_kv_heads(l->shard, c, at), head_dim);
   }
-  int rc = lls_loader_norm_part(l, layer, l->names->q_norm, q, &w->q_norm);
+  int rc = 0;
+  if (c->qk_norm_plain) {
+    rc = lls_loader_constant(l, head_dim, 1, &w->q_norm.weight);
+    return rc < 0 ? rc : lls_loader_constant(l, head_dim, 1, &w->k_norm.weight);
+  }
+  rc = lls_loader_norm_part(l, layer, l->names->q_norm, q, &w->q_norm);
   if (rc < 0 || c->layer[layer].shares)
     return rc;
   return lls_loader_norm_part(l, layer, l->names->k_norm, k, &w->k_norm);

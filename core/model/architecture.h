@@ -99,6 +99,7 @@ struct lls_architecture {
   ROW(lls_qwen2)                                                                         \
   ROW(lls_qwen3)                                                                         \
   ROW(lls_qwen3_classifier)                                                              \
+  ROW(lls_llama4)                                                                        \
   ROW(lls_smollm3)                                                                       \
   ROW(lls_olmo2)                                                                         \
   ROW(lls_olmo3)                                                                         \

@@ -11,6 +11,14 @@ bool lls_heads_differ(const struct lls_model_config *c)
   return false;
 }
 
+static bool has_chunks(const struct lls_model_config *c)
+{
+  for (uint32_t i = 0; i < c->layers; i++)
+    if (c->layer[i].chunked)
+      return true;
+  return false;
+}
+
 uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
 {
   const struct lls_mixture_config *m = &c->mixture;
@@ -23,7 +31,7 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
       {c->alibi > 0, LLS_EXTRA_ALIBI},
       {c->growth.factor != 0 && (uint64_t)context + c->growth.offset > c->growth.every,
        LLS_EXTRA_QUERY_GROWTH},
-      {m->logistic || m->corrected || m->beside || m->groups > 1 ||
+      {m->logistic || m->corrected || m->beside || m->weighs_input || m->groups > 1 ||
            (m->scale != 0 && m->scale != 1),
        LLS_EXTRA_ROUTER},
       {m->shared_gate, LLS_EXTRA_SHARED_GATE},
@@ -31,6 +39,7 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
       {c->v_norm || lls_heads_differ(c), LLS_EXTRA_HEAD_SIZES},
       {c->layer_inputs > 0 || c->layer_scalars, LLS_EXTRA_LAYER_INPUTS},
       {c->recurrent.conv_width > 0 || c->output_gate, LLS_EXTRA_STATES},
+      {has_chunks(c), LLS_EXTRA_CHUNKS},
   };
   uint32_t extras = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -59,6 +68,7 @@ const char *lls_extra_name(uint32_t extras)
       {LLS_EXTRA_LAYER_INPUTS, "inputs of each layer from the tokens, or scales of "
                                "layers' outputs"},
       {LLS_EXTRA_STATES, "layers that keep a state of the sequence"},
+      {LLS_EXTRA_CHUNKS, "attention within chunks of tokens"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if ((extras & names[i].bit) != 0)

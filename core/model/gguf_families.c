@@ -271,6 +271,31 @@ static const struct lls_gguf_pair glm4moe_switches[] = {
 static const struct lls_gguf_pair minimax_keys[] = {{"gating_func", "expert_gating_func"},
                                                     END};
 
+static const struct lls_gguf_pair llama4_tensors[] = {
+    SHARED("feed_forward.shared_expert"),   {"feed_forward.router", "ffn_gate_inp"},
+    {"feed_forward.gate_proj", "ffn_gate"}, {"feed_forward.up_proj", "ffn_up"},
+    {"feed_forward.down_proj", "ffn_down"}, END};
+static const struct lls_gguf_pair llama4_keys[] = {
+    {"intermediate_size_mlp", "feed_forward_length"},
+    {"intermediate_size", "expert_feed_forward_length"},
+    {"interleave_moe_layer_step", "interleave_moe_layer_step"},
+    {"attention_chunk_size", "attention.sliding_window"},
+    {"floor_scale", "attention.temperature_length"},
+    {"attn_scale", "attention.temperature_scale"},
+    END};
+
+/* Files do not say whether queries and keys are normed: llama.cpp does so but for 128
+ * experts. A chunk of 0 tokens, by which llama.cpp has other layers rotate, is refused.
+ */
+static void describe_llama4(const struct lls_gguf *g, json_t *config)
+{
+  json_int_t experts = json_integer_value(json_object_get(config, "num_experts"));
+  (void)g;
+  json_object_set_new(config, "use_qk_norm", json_boolean(experts != 128));
+  if (json_is_null(json_object_get(config, "attention_chunk_size")))
+    json_object_set_new(config, "attention_chunk_size", json_integer(0));
+}
+
 /* ---- latent attention ---- */
 
 #define LATENT_TENSORS                                                                   \
@@ -411,6 +436,11 @@ const struct lls_gguf_architecture lls_gguf_families[] = {
      .keys = qwen2moe_keys,
      .switches = qwen2moe_switches,
      .describe = describe_qwen2moe},
+    {.name = "llama4",
+     .mixture = "Llama4ForCausalLM",
+     .tensors = llama4_tensors,
+     .keys = llama4_keys,
+     .describe = describe_llama4},
     {.name = "glm4moe",
      .mixture = "Glm4MoeForCausalLM",
      .post_norms = true,

@@ -77,6 +77,7 @@ struct lls_layer_config {
   enum lls_layer_mix mix;
   uint32_t window; /* sliding window in tokens, 0 = none; a token of an encoder sees
                     * those less than `window` before and after it */
+  bool chunked; /* `window` tokens are a chunk, in which a token sees those before it */
   enum lls_layer_rope rope;
   bool mixture;     /* a mixture of experts replaces the MLP */
   bool plain_input; /* attention reads x itself, without a norm */
@@ -91,15 +92,16 @@ struct lls_layer_config {
 
 /* A mixture of experts: for each row a router's scores choose some of the experts. */
 struct lls_mixture_config {
-  uint32_t experts; /* 0 = no layer has a mixture */
-  uint32_t active;  /* experts chosen for each row */
-  uint32_t ffn;     /* inner width of an expert */
-  bool normalise;   /* the weights of a row's experts are scaled to a sum of 1 */
-  bool biases;      /* router and experts have biases */
-  bool logistic;    /* the router's weights: logistic functions instead of a softmax */
-  bool corrected;   /* a bias is added to them where experts are chosen */
-  bool best_counts; /* groups are ranked by their best expert, not by the best two */
-  float scale;      /* factor of the weights; 0 = 1 */
+  uint32_t experts;  /* 0 = no layer has a mixture */
+  uint32_t active;   /* experts chosen for each row */
+  uint32_t ffn;      /* inner width of an expert */
+  bool normalise;    /* the weights of a row's experts are scaled to a sum of 1 */
+  bool biases;       /* router and experts have biases */
+  bool logistic;     /* the router's weights: logistic functions instead of a softmax */
+  bool corrected;    /* a bias is added to them where experts are chosen */
+  bool best_counts;  /* groups are ranked by their best expert, not by the best two */
+  float scale;       /* factor of the weights; 0 = 1 */
+  bool weighs_input; /* weights multiply the experts' inputs, not their outputs */
   uint32_t groups, used_groups; /* experts are chosen in the best groups; 0 = one group */
   uint32_t shared;  /* inner width of the MLP that all rows go through too; 0 = none */
   bool shared_gate; /* its output is multiplied by a logistic function of a score */
@@ -175,6 +177,7 @@ struct lls_model_config {
   bool final_norm, parallel_residual;
   enum lls_norm_place norm_place;
   enum lls_qk_norm qk_norm;
+  bool qk_norm_plain;    /* without weights, and only in layers that rotate; Llama 4 */
   bool v_norm;           /* v is normed by heads as well, without weights */
   bool rope_before_norm; /* q and k are rotated before they are normed */
   bool paired_rope;      /* dimensions 2i and 2i + 1 of a head rotate together; the loader

@@ -18,9 +18,10 @@ static int configure_llama3(const struct lls_json *scaling, struct lls_rope_conf
   if (rc == 0)
     rc = lls_json_size(scaling, "original_max_position_embeddings",
                        &rope->original_context, err);
-  if (rc == 0 && !(rope->low_frequency > 0 && rope->low_frequency < rope->high_frequency))
+  if (rc == 0 &&
+      !(rope->low_frequency > 0 && rope->low_frequency <= rope->high_frequency))
     rc = lls_fail(err, -EINVAL,
-                  "%s: \"low_freq_factor\" should be positive and below "
+                  "%s: \"low_freq_factor\" should be positive and not above "
                   "\"high_freq_factor\"",
                   scaling->file);
   return rc;

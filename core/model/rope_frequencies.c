@@ -21,7 +21,7 @@ static double llama3_scaled(const struct lls_rope_config *rope, double frequency
 {
   /* waves in the original context */
   double waves = rope->original_context * frequency / (2 * M_PI);
-  if (waves > rope->high_frequency)
+  if (waves >= rope->high_frequency) /* Llama 4 has one number for both limits */
     return frequency;
   if (waves < rope->low_frequency)
     return frequency / rope->factor;

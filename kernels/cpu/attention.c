@@ -146,6 +146,15 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
   };
 }
 
+/* The oldest token that the row at a position sees. */
+static uint32_t oldest_of(const struct run *r, uint32_t position)
+{
+  uint32_t window = r->shape.window;
+  if (window != 0 && r->shape.chunked)
+    return position - position % window;
+  return window != 0 && position >= window ? position + 1 - window : 0;
+}
+
 static struct lls_attention_task task_of(const struct run *r, const struct rows *rows,
                                          uint32_t head)
 {
@@ -162,7 +171,8 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
       .soft_cap = r->shape.soft_cap,
       .slopes =
           r->shape.slopes != NULL ? r->shape.slopes + (size_t)head * r->group : NULL,
-      .window = r->shape.window,
+      .window = r->shape.chunked ? 0 : r->shape.window,
+      .oldest = r->shape.chunked ? oldest_of(r, s->context + rows->first) : 0,
       .bf16 = r->device->pool->shape.element == LLS_BF16,
       .k = kv_list(r, head / r->splits, s, false),
       .v = kv_list(r, head / r->splits, s, true),
@@ -249,19 +259,21 @@ static void merge_parts(const struct run *r)
 
 /* ---- sharing out ----------------------------------------------------------------- */
 
-/* Returns the rows, from `first` on, that together make the queries of one item. */
+/* Returns the rows, from `first` on, that together make the queries of one item. Rows of
+ * two of the model's chunks, which see different tokens, are in two items. */
 static struct rows rows_from(const struct run *r, const struct lls_step_sequence *s,
                              uint32_t first)
 {
   uint32_t most = LLS_ATTENTION_QUERIES / r->group, n = s->n_rows - first;
   uint32_t position = s->context + first, window = r->shape.window;
-  uint32_t oldest = window != 0 && position >= window ? position + 1 - window : 0;
+  if (r->shape.chunked && most > window - position % window)
+    most = window - position % window;
   n = n < most ? n : most;
   return (struct rows){
       .sequence = s,
       .first = first,
       .n = n,
-      .first_chunk = oldest / CHUNK_TOKENS,
+      .first_chunk = oldest_of(r, position) / CHUNK_TOKENS,
       .past_chunk = (position + n - 1) / CHUNK_TOKENS + 1,
   };
 }

@@ -48,6 +48,7 @@ struct lls_attention_task {
   const float *relative;
   size_t relative_columns;
   uint32_t window; /* 0 = none */
+  uint32_t oldest; /* no row sees a token before this one */
   bool bf16;       /* the cache holds bf16, else f32 */
   struct lls_kv_list k, v;
 };

@@ -335,9 +335,10 @@ static void mask(const struct lls_attention_task *t, const struct work *w, uint3
   const __m512i now = _mm512_set1_epi32((int32_t)first);
   __m512i position = _mm512_load_si512(w->position[group]);
   __m512i last = _mm512_sub_epi32(position, now); /* relative to first, as oldest */
-  __m512i oldest = _mm512_set1_epi32(INT32_MIN);
+  __m512i oldest = _mm512_set1_epi32((int32_t)(t->oldest - first));
   if (t->window != 0 && t->window <= INT32_MAX)
-    oldest = _mm512_sub_epi32(last, _mm512_set1_epi32((int32_t)t->window - 1));
+    oldest = _mm512_max_epi32(
+        oldest, _mm512_sub_epi32(last, _mm512_set1_epi32((int32_t)t->window - 1)));
   int32_t past = (int32_t)round_up(n, 32);
   if (past == (int32_t)n && _mm512_reduce_min_epi32(last) >= past - 1 &&
       _mm512_reduce_max_epi32(oldest) <= 0)

@@ -98,7 +98,7 @@ static void attend_tokens(const struct lls_attention_task *t, uint32_t row, uint
   for (uint32_t token = begin, n; token < end; token += n) {
     uint32_t first, last;
     n = tile_addresses(&k, &v, token, end, &tokens);
-    tile_visible(t->first_position + row, t->window, token, n, &first, &last);
+    tile_visible(t, row, token, n, &first, &last);
     struct bias bias = bias_at(t, row, head, token);
     if (first < last)
       attend_query(t, q, &bias, &tokens, first, last, &max, &sum, values);

@@ -262,7 +262,7 @@ static void softmax(const struct lls_attention_task *t, uint32_t token, uint32_t
     add_relative(t, token, begin, end, w);
   for (uint32_t i = begin; i < end; i++) {
     uint32_t first, last;
-    tile_visible(t->first_position + i / t->group, t->window, token, n, &first, &last);
+    tile_visible(t, i / t->group, token, n, &first, &last);
     mask(w->s + i * TILE, TILE, first, last);
     float max = largest(w->s + i * TILE, TILE) * scale;
     max = max > out->max[i] ? max : out->max[i];

@@ -90,11 +90,14 @@ static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
   c->entry = e;
 }
 
-/* Tokens of [first, first + n) that the row at `position` sees, relative to first. */
-static inline void tile_visible(uint32_t position, uint32_t window, uint32_t first,
-                                uint32_t n, uint32_t *begin, uint32_t *end)
+/* Tokens of [first, first + n) that a row sees, relative to first. */
+static inline void tile_visible(const struct lls_attention_task *t, uint32_t row,
+                                uint32_t first, uint32_t n, uint32_t *begin,
+                                uint32_t *end)
 {
+  uint32_t position = t->first_position + row, window = t->window;
   uint32_t oldest = window != 0 && position >= window ? position + 1 - window : 0;
+  oldest = oldest > t->oldest ? oldest : t->oldest;
   *begin = oldest > first ? oldest - first : 0;
   *end = position + 1 > first ? position + 1 - first : 0;
   if (*end > n)
@@ -160,7 +163,7 @@ static inline void tile_range(const struct lls_attention_task *t, uint32_t *begi
   /* the token after the last one that the last row sees */
   uint32_t past = t->first_position + t->n_rows;
   uint32_t oldest, any;
-  tile_visible(t->first_position, t->window, 0, past, &oldest, &any);
+  tile_visible(t, 0, 0, past, &oldest, &any);
   oldest -= oldest % TILE;
   *begin = oldest > *begin ? oldest : *begin;
   *end = past < *end ? past : *end;

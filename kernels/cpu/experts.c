@@ -212,14 +212,27 @@ struct moving {
   bool add;
 };
 
+/* Returns the weight of a sorted entry. */
+static float weight_of(const struct lls_route *r, size_t entry)
+{
+  size_t i = (size_t)r->row[entry] * r->active;
+  while (r->place[i] != entry)
+    i++;
+  return r->weight[i];
+}
+
 static void gather_task(void *arg, unsigned thread, unsigned n_threads)
 {
   const struct moving *w = arg;
   size_t begin, end;
   lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
-  for (size_t i = begin; i < end; i++)
-    memcpy(w->y + i * w->columns, w->x + w->route->row[i] * w->columns,
-           w->columns * sizeof *w->y);
+  for (size_t i = begin; i < end; i++) {
+    float *y = w->y + i * w->columns;
+    memcpy(y, w->x + w->route->row[i] * w->columns, w->columns * sizeof *y);
+    float weight = w->route->weighs_input ? weight_of(w->route, i) : 1;
+    for (size_t k = 0; weight != 1 && k < w->columns; k++)
+      y[k] *= weight;
+  }
 }
 
 void lls_cpu_gather_routed(struct lls_device *device, const struct lls_route *r,
@@ -239,7 +252,7 @@ static void combine_task(void *arg, unsigned thread, unsigned n_threads)
     float *y = w->y + row * w->columns;
     for (size_t i = row * active; i < (row + 1) * active; i++) {
       const float *x = w->x + w->route->place[i] * w->columns;
-      float weight = w->route->weight[i];
+      float weight = w->route->weighs_input ? 1 : w->route->weight[i];
       bool set = !w->add && i == row * active;
       for (size_t k = 0; k < w->columns; k++)
         y[k] = (set ? 0 : y[k]) + weight * x[k];

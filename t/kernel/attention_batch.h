@@ -30,8 +30,9 @@
 struct shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window;
   enum lls_dtype element;
-  bool int8;   /* some of the full blocks are int8 */
-  bool latent; /* V is K */
+  bool int8;    /* some of the full blocks are int8 */
+  bool latent;  /* V is K */
+  bool chunked; /* the window is a chunk */
   float soft_cap;
   const float *sinks;  /* (kv_heads group), or NULL */
   const float *slopes; /* (kv_heads group) of ALiBi, or NULL */
@@ -73,6 +74,7 @@ static inline void open_batch(struct batch *b, struct lls_device *device,
       .head_dim = shape->head_dim,
       .scale = 1 / sqrtf((float)shape->head_dim),
       .window = shape->window,
+      .chunked = shape->chunked,
       .soft_cap = shape->soft_cap,
       .sinks = shape->sinks,
       .slopes = shape->slopes,
@@ -191,6 +193,12 @@ static inline uint32_t run_all(const struct batch *b, float *out)
 
 /* ---- what windows have left ------------------------------------------------------ */
 
+static inline uint32_t first_seen(const struct shape *shape, uint32_t position)
+{
+  return shape->chunked ? position - position % shape->window
+                        : oldest_seen(position, shape->window);
+}
+
 /* Drops the leading entries that no row sees from each list, and fills their blocks
  * with NaN, so that reading them shows in the result. */
 static inline void give_back_all(struct batch *b)
@@ -200,7 +208,7 @@ static inline void give_back_all(struct batch *b)
   for (uint32_t i = 0; i < b->n_sequences; i++) {
     struct sequence *s = &b->sequences[i];
     struct lls_step_list whole = s->list;
-    uint32_t first = give_back(&s->list, oldest_seen(s->context, b->shape.window));
+    uint32_t first = give_back(&s->list, first_seen(&b->shape, s->context));
     poison(s->qkv + k, b->columns, 2 * (v - k), first);
     struct lls_step_list left = s->list;
     s->list = whole;
@@ -236,7 +244,8 @@ static inline double reference(const struct batch *b, const struct sequence *s,
                                uint32_t row, uint32_t head, double *out)
 {
   const struct shape *shape = &b->shape;
-  uint32_t position = s->context + row, n = shape->head_dim, first = 0;
+  uint32_t position = s->context + row, n = shape->head_dim,
+           first = first_seen(shape, position);
   uint32_t k_column = (b->attention.heads + head / shape->group) * n;
   uint32_t v_column = k_column + (shape->latent ? 0 : shape->kv_heads * n);
   const float *given = s->qkv + position * b->columns + head * n;
@@ -244,8 +253,6 @@ static inline double reference(const struct batch *b, const struct sequence *s,
   for (uint32_t d = 0; d < n; d++)
     q[d] = rounds(b) ? lls_bf16_to_f32(lls_f32_to_bf16(given[d])) : given[d];
   double score[MAX_TOKENS], top = -INFINITY, sum = 0, added = 0, largest = 0;
-  if (shape->window > 0 && position >= shape->window)
-    first = position + 1 - shape->window;
   for (uint32_t t = first; t <= position; t++) {
     const float *k = s->qkv + t * b->columns + k_column;
     double magnitude = 0;

@@ -136,6 +136,23 @@ static void windows(struct lls_device *device)
   }
 }
 
+static void chunks(struct lls_device *device)
+{
+  static const uint32_t sizes[] = {1, 7, 64, 65, 100, 1000};
+  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+    struct shape shape = {
+        .kv_heads = 1,
+        .group = 3,
+        .head_dim = 16,
+        .block_tokens = 16,
+        .element = i % 2 ? LLS_BF16 : LLS_F32,
+        .window = sizes[i / 2],
+        .chunked = true,
+    };
+    mixed_batch(device, &shape, give_back_all);
+  }
+}
+
 /* Caps that leave scores unchanged, bend them and flatten them. */
 static void caps(struct lls_device *device)
 {
@@ -209,6 +226,7 @@ static void test_windows(void **state)
 {
   (void)state;
   each_level(2, MAX_ROWS, 4096, windows);
+  each_level(2, MAX_ROWS, 4096, chunks);
 }
 
 /* Contexts of several chunks, which threads share, with and without a window. */

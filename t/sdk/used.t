@@ -43,7 +43,6 @@ one_sided('laid out for what later versions do, in structs that never grow',
     'lls_form.LLS_FORM_FP8', 'lls_tier.LLS_TIER_DISK',
     'lls_plan_item.until_ns', 'lls_plan_item.drafts',
     'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER',
-    'lls_group_kind.LLS_GROUP_CHUNK',
     'lls_group.tail_tokens', 'lls_cache_geometry.disk_units',
     map({ "lls_plan_kind.$_" } qw(LLS_PLAN_ENCODE LLS_PLAN_RETAIN LLS_PLAN_FETCH)),
     map({ "lls_session_end.$_" }

@@ -59,21 +59,32 @@ static void test_int8(void **state)
   assert_true(worst[0] > 1e-5 && worst[0] < 0.05 && worst[1] < 0.05);
 }
 
+/* A cache manager without the rule of chunks keeps all tokens of all layers. */
+static void test_whole_chunks(void **state)
+{
+  const struct drive_options options = {
+      .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .groups = 1};
+  check_one(*state, &options);
+}
+
 /* A device without an operation refuses the model by the operation's name. */
 static void test_extras(void **state)
 {
   static const struct {
     char *model;
     const char *name;
-  } cases[] = {{"bloom", "does not have ALiBi, which this model needs"},
-               {"apertus", "does not have xIELU"},
-               {"nemotron", "does not have the squared ReLU"},
-               {"glm-4.5", "does not have a router of experts other than a softmax"},
-               {"qwen2-moe", "does not have a gate of the shared expert"},
-               {"deepseek-v2", "does not have multi-head latent attention (MLA)"},
-               {"lfm2", "does not have layers that keep a state of the sequence"},
-               {"ministral-3", "does not have queries that grow"},
-               {"gemma-4-31b", "does not have layers with heads of different sizes"}};
+    uint32_t extras; /* operations that the device has */
+  } cases[] = {{"bloom", "does not have ALiBi, which this model needs", 0},
+               {"apertus", "does not have xIELU", 0},
+               {"nemotron", "does not have the squared ReLU", 0},
+               {"glm-4.5", "does not have a router of experts other than a softmax", 0},
+               {"qwen2-moe", "does not have a gate of the shared expert", 0},
+               {"deepseek-v2", "does not have multi-head latent attention (MLA)", 0},
+               {"lfm2", "does not have layers that keep a state of the sequence", 0},
+               {"llama-4", "does not have attention within chunks",
+                LLS_EXTRA_ALL & ~LLS_EXTRA_CHUNKS},
+               {"ministral-3", "does not have queries that grow", 0},
+               {"gemma-4-31b", "does not have layers with heads of different sizes", 0}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct drive_model m = {0};
@@ -83,7 +94,7 @@ static void test_extras(void **state)
                                           .cache_element = LLS_F32};
     drive_prepare(&m, cases[i].model, &options, &made);
     assert_int_equal(lls_cpu_device_create(&made.device, &m.device, &err), 0);
-    m.device->extras = 0;
+    m.device->extras = cases[i].extras;
     assert_int_equal(
         lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err),
         -ENOTSUP);
@@ -180,14 +191,17 @@ int main(int argc, char **argv)
       "qwen3.5",
       "qwen3.5-moe",
       "mistral-4",
+      "llama-4",
+      "llama-4-top2",
   };
-  static struct CMUnitTest tests[3 * 64 + 3];
+  static struct CMUnitTest tests[3 * 64 + 4];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
   char **models = argc > 1 ? argv + 1 : names;
   n_names = argc > 1 ? (size_t)argc - 1 : n_names;
   assert_true(n_names <= 64);
   if (argc <= 1) {
-    static char latent[] = "deepseek-v3";
+    static char latent[] = "deepseek-v3", chunks[] = "llama-4";
+    tests[n++] = (struct CMUnitTest){"chunks", test_whole_chunks, NULL, NULL, chunks};
     tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"int8", test_int8, NULL, NULL, latent};
     tests[n++] = (struct CMUnitTest){"managers", test_managers, NULL, NULL, NULL};

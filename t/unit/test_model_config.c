@@ -276,8 +276,8 @@ static void test_refusals(void **state)
       {LLAMA("\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5},"), -EINVAL,
        "\"factor\" of rope scaling should be 1 or more"},
       {LLAMA("\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
-             "\"original_max_position_embeddings\":64,\"low_freq_factor\":4},"),
-       -EINVAL, "should be positive and below"},
+             "\"original_max_position_embeddings\":64,\"low_freq_factor\":5},"),
+       -EINVAL, "should be positive and not above"},
       {LLAMA("\"rope_scaling\":[2],"), -EINVAL, "\"rope_scaling\" should be an object"},
       {LLAMA("\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8},"), -EINVAL,
        "\"original_max_position_embeddings\" is missing"},
