@@ -194,6 +194,18 @@ static void join_listen(struct lls_loading *l)
   }
 }
 
+/* If the file is a copy, takes the path of the original for it. */
+static void find_original(struct lls_loading *l)
+{
+  struct lls_ini *ini = &l->config->ini;
+  const struct lls_ini_entry *entry = lls_ini_find(ini, "models", "copy_of");
+  char *path = entry != NULL && entry->value[0] != '\0' ? strdup(entry->value) : NULL;
+  if (path == NULL)
+    return;
+  l->config->copy = ini->path;
+  l->path = ini->path = path;
+}
+
 static int load(struct lls_loading *l, const char *const *settings, size_t n,
                 const struct lls_changes *changes)
 {
@@ -205,12 +217,13 @@ static int load(struct lls_loading *l, const char *const *settings, size_t n,
     lls_loading_add(l, 0, &err);
     return rc;
   }
-  l->folder = folder_of(l->path);
-  if (l->folder == NULL)
-    lls_loading_error(l, 0, "no memory");
   join_listen(l);
   for (size_t i = 0; i < n; i++)
     apply_setting(l, LLS_INI_SET, settings[i]);
+  find_original(l);
+  l->folder = folder_of(l->path);
+  if (l->folder == NULL)
+    lls_loading_error(l, 0, "no memory");
   apply_changes(l, changes);
   lls_loading_one_model(l);
   check_entries(l);
@@ -239,12 +252,20 @@ int lls_config_load(const char *path, struct lls_config *config,
   return lls_config_load_with(path, NULL, 0, config, errors);
 }
 
+/* Returns the file that the configuration was read from, or NULL. */
+static const char *path_of(const struct lls_config *running)
+{
+  return running->copy != NULL ? running->copy
+         : running->has_file   ? running->ini.path
+                               : NULL;
+}
+
 int lls_config_reload(const struct lls_config *running, const struct lls_changes *changes,
                       struct lls_config *config, struct lls_config_errors *errors)
 {
   struct lls_loading l = {.config = config,
                           .errors = errors,
-                          .path = running->has_file ? running->ini.path : NULL,
+                          .path = path_of(running),
                           .running = running,
                           .serving = true};
   return load(&l, running->settings, running->n_settings, changes);
@@ -284,5 +305,6 @@ void lls_config_free(struct lls_config *config)
   lls_lora_section_free(&config->lora);
   lls_models_section_free(&config->models);
   lls_ini_free(&config->ini);
+  free(config->copy);
   lls_changes_free(&config->changes);
 }

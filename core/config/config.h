@@ -165,6 +165,7 @@ struct lls_models_section { /* [models] */
   int64_t unload_after;     /* of a model that is not used; 0 = never */
   int64_t load_timeout;
   const char *only;              /* the one model of this process; "": all, routed */
+  const char *copy_of;           /* the file that this one is a copy of, or "" */
   struct lls_served_model *list; /* (n) */
   size_t n;
 };
@@ -202,6 +203,8 @@ struct lls_config {
   size_t n_settings;
   struct lls_changes changes; /* settings by requests; they override both */
   bool has_file;
+  char *copy; /* the file that was read, where `ini` has the path of its original; or NULL
+               */
 };
 
 #define LLS_CONFIG_MAX_ERRORS 200
@@ -259,6 +262,9 @@ static inline bool lls_config_routes(const struct lls_config *config)
  * there is no such model. folder: what [models] folder is relative to. */
 char *lls_models_path(const struct lls_ini *, const char *folder, const char *name,
                       unsigned *line);
+/* Returns the name of the adapter if the entry adds one to a model: lora.NAME in
+ * [model.NAME]; else NULL. */
+const char *lls_config_adapter_of(const struct lls_ini_entry *);
 /* The keys of [model.NAME], besides SECTION.KEY. */
 extern const struct lls_param_table lls_own_table;
 void lls_config_errors_free(struct lls_config_errors *);

@@ -42,6 +42,10 @@ void lls_ini_free(struct lls_ini *);
 void lls_ini_pack(const struct lls_ini *, struct lls_pack *);
 int lls_ini_unpack(struct lls_unpack *, struct lls_ini *out);
 
+/* Writes a file that reads as this one, each entry in its line, without entries of the
+ * command line and of requests (ini_write.c). Returns 0 or a negative errno. */
+int lls_ini_write(const struct lls_ini *, const char *path);
+
 /* Line numbers of entries that are not from the file: of the command line, and of
  * requests. */
 #define LLS_INI_SET     UINT_MAX

@@ -120,6 +120,24 @@ char *lls_models_path(const struct lls_ini *ini, const char *folder, const char 
   return path;
 }
 
+static const struct lls_section *find_section(const char *name)
+{
+  const struct lls_section *s = lls_sections;
+  while (s->name != NULL && strcmp(s->name, name) != 0)
+    s++;
+  return s;
+}
+
+const char *lls_config_adapter_of(const struct lls_ini_entry *entry)
+{
+  static const char lora[] = "lora.";
+  if (entry->key == NULL || !lls_section_is_model(entry->section) ||
+      strncmp(entry->key, lora, sizeof lora - 1) != 0)
+    return NULL;
+  const char *name = entry->key + sizeof lora - 1;
+  return lls_param_find(&find_section("lora")->table, name) == NULL ? name : NULL;
+}
+
 /* ---- the process of one model ------------------------------------------------------ */
 
 static void set(struct lls_loading *l, unsigned line, const char *in, const char *key,
@@ -300,7 +318,6 @@ static void check_value(struct lls_loading *l, const struct lls_ini_entry *entry
 
 static void check_setting(struct lls_loading *l, const struct lls_ini_entry *entry)
 {
-  const struct lls_section *s = lls_sections;
   const char *name;
   char *in;
   const char *key = divide(entry->key, &in);
@@ -308,8 +325,7 @@ static void check_setting(struct lls_loading *l, const struct lls_ini_entry *ent
     lls_loading_error(l, 0, "no memory");
     return;
   }
-  while (s->name != NULL && strcmp(s->name, in) != 0)
-    s++;
+  const struct lls_section *s = find_section(in);
   if (is_shared(in, key))
     lls_loading_error(l, entry->line,
                       "[%s] %s: a model has no such setting of its own: write it in [%s]",
@@ -386,6 +402,12 @@ void lls_loading_models(struct lls_loading *l, const struct lls_param_table *tab
   if (models->n > 0 && lls_ini_find(ini, "model", "path") != NULL)
     lls_loading_error(l, lls_loading_line(l, "model", "path"),
                       "[model] path: there is [models]; name this model there, too");
+  if (models->n > 0 && l->config->lora.n > 0)
+    lls_loading_error(
+        l, lls_loading_line(l, "lora", l->config->lora.adapters[0].name),
+        "[lora] %s: an adapter is one model's: write it in [model.NAME], as "
+        "lora.%s = PATH",
+        l->config->lora.adapters[0].name, l->config->lora.adapters[0].name);
   check_fallback(l);
 }
 

@@ -478,6 +478,12 @@ static const struct lls_param models_params[] = {
                      "the name of one of these models: this process serves it alone, as "
                      "the server starts one for each; empty: all of them",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        models, copy_of, "",
+        "the path of the file that this one is a copy of: paths are relative "
+        "to its folder, and messages name it; the server gives the processes "
+        "of models a copy",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 typedef struct lls_tenant_limits tenants;

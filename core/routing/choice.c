@@ -75,6 +75,18 @@ static void refuse_unknown(const struct lls_routing *routing, const char *name,
                names);
 }
 
+/* Returns the model with an adapter of this name: [model.NAME] has lora.ADAPTER. */
+static struct lls_hosted *by_adapter(struct lls_routing *routing, const char *name)
+{
+  const struct lls_ini *ini = &routing->config->ini;
+  for (size_t i = 0; i < ini->n; i++) {
+    const char *adapter = lls_config_adapter_of(&ini->entries[i]);
+    if (adapter != NULL && strcmp(adapter, name) == 0)
+      return lls_hosted_find(routing, strchr(ini->entries[i].section, '.') + 1);
+  }
+  return NULL;
+}
+
 struct lls_hosted *lls_routing_named(struct lls_routing *routing, const char *name,
                                      struct lls_api_error *error)
 {
@@ -87,6 +99,8 @@ struct lls_hosted *lls_routing_named(struct lls_routing *routing, const char *na
     snprintf(plain, sizeof plain, "%.*s", (int)(length - end), name);
     model = lls_hosted_find(routing, plain);
   }
+  if (model == NULL)
+    model = by_adapter(routing, name);
   if (model == NULL)
     refuse_unknown(routing, name, error);
   return model;

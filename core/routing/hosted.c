@@ -52,14 +52,17 @@ static void on_probe_body(void *context, const char *data, size_t length)
     lls_text_append(&m->probe_text, data, length);
 }
 
-/* Asks the process for a path; `end` gets the answer in probe_status and probe_text. */
-static void ask(struct lls_hosted *m, const char *path, void (*end)(void *, int))
+/* Asks the process, as "GET /path"; `end` gets the answer in probe_status and
+ * probe_text. */
+static void ask(struct lls_hosted *m, const char *what, void (*end)(void *, int))
 {
   const struct lls_upstream_reader reader = {
       .context = m, .head = on_probe_head, .body = on_probe_body, .end = end};
   struct lls_text head = {0}, none = {0};
   lls_text_printf(
-      &head, "GET %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", path);
+      &head,
+      "%s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
+      what);
   m->probe_status = 0;
   lls_text_clear(&m->probe_text);
   if (lls_upstream_open(&m->routing->upstreams, m->process->admin, &head, &none, false,
@@ -88,7 +91,7 @@ static void on_ready(void *context, int rc)
   m->state = LLS_HOSTED_LOADED;
   m->used_ms = now_of(m);
   m->loaded_s = (int64_t)time(NULL);
-  m->failed = m->wanted = m->yields = false;
+  m->failed = m->wanted = m->yields = m->outdated = false;
   m->failures = 0;
   m->retry_ms = 0;
   m->loads++;
@@ -219,7 +222,26 @@ void lls_hosted_unload_if_idle(struct lls_hosted *m, const char *why)
   if (m->probe != NULL || m->state != LLS_HOSTED_LOADED || m->n_active > 0)
     return;
   m->why = why;
-  ask(m, "/load", on_load_known);
+  ask(m, "GET /load", on_load_known);
+}
+
+/* ---- another configuration --------------------------------------------------------- */
+
+/* The process has reloaded the file, or says why not: with some settings it has to be
+ * started again, which waits until it is idle. */
+static void on_reloaded(void *context, int rc)
+{
+  struct lls_hosted *m = context;
+  end_probe(m);
+  const char *said = m->probe_text.length > 0 ? m->probe_text.data : "";
+  if (rc == 0 && m->probe_status == 409 && strstr(said, "needs a restart") != NULL)
+    m->outdated = true;
+}
+
+static void reload(struct lls_hosted *m)
+{
+  m->reloads = false;
+  ask(m, "POST /admin/reload", on_reloaded);
 }
 
 /* ---- time -------------------------------------------------------------------------- */
@@ -232,15 +254,19 @@ static void tick_loading(struct lls_hosted *m, uint64_t now)
             "%s: [models] load_timeout has passed", m->name);
     lls_model_process_stop(m->process, true);
   } else if (m->probe == NULL && now >= m->next_probe_ms)
-    ask(m, "/ready", on_ready);
+    ask(m, "GET /ready", on_ready);
 }
 
 static void tick_loaded(struct lls_hosted *m, uint64_t now)
 {
   uint64_t most = (uint64_t)(m->own.unload_after / LLS_NS_PER_MS);
+  if (m->reloads && m->probe == NULL)
+    reload(m);
   if (m->n_active > 0)
     return;
-  if (m->yields)
+  if (m->outdated)
+    lls_hosted_unload_if_idle(m, "it has to be started again for its new settings");
+  else if (m->yields)
     lls_hosted_unload_if_idle(m, "another model needs its room");
   else if (m->removed)
     lls_hosted_unload_if_idle(m, "it is no longer configured");
@@ -255,6 +281,16 @@ static void tick_stopping(struct lls_hosted *m, uint64_t now)
     lls_model_process_stop(m->process, true);
 }
 
+/* Requests that could not be sent to a process that had just ended. */
+static void tick_waiting(struct lls_hosted *m)
+{
+  struct lls_api_error error;
+  if (lls_hosted_refuses(m, &error))
+    lls_relay_fail_waiting(m, &error);
+  else
+    lls_hosted_want(m);
+}
+
 void lls_hosted_tick(struct lls_hosted *m, uint64_t now)
 {
   if (m->state == LLS_HOSTED_LOADING)
@@ -263,6 +299,8 @@ void lls_hosted_tick(struct lls_hosted *m, uint64_t now)
     tick_loaded(m, now);
   else if (m->state == LLS_HOSTED_STOPPING)
     tick_stopping(m, now);
+  else if (m->state == LLS_HOSTED_UNLOADED && m->waiting != NULL)
+    tick_waiting(m);
   else if (m->state == LLS_HOSTED_UNLOADED && m->own.pinned && !m->removed &&
            m->retry_ms <= now) {
     m->wanted = true;

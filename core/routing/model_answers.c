@@ -38,6 +38,22 @@ static json_t *model_json(const struct lls_hosted *m)
                    status_json(m));
 }
 
+/* Adds the adapters of all models, each with its model as `parent`. */
+static void add_adapters(const struct lls_routing *routing, json_t **list)
+{
+  const struct lls_ini *ini = &routing->config->ini;
+  for (size_t i = 0; i < ini->n; i++) {
+    const struct lls_ini_entry *entry = &ini->entries[i];
+    const char *name = lls_config_adapter_of(entry);
+    if (name != NULL)
+      lls_json_add(list,
+                   json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:[]}", "id", name, "object",
+                             "model", "created", (json_int_t)routing->started_s,
+                             "owned_by", "llmserve", "root", entry->value, "parent",
+                             strchr(entry->section, '.') + 1, "permission"));
+  }
+}
+
 static void answer_models(struct lls_routing *routing, struct lls_http_exchange *exchange)
 {
   const struct lls_hosted *m;
@@ -46,6 +62,7 @@ static void answer_models(struct lls_routing *routing, struct lls_http_exchange 
     if (!m->removed)
       lls_json_add(&list, model_json(m));
   }
+  add_adapters(routing, &list);
   lls_api_reply_json(exchange, 200,
                      json_pack("{s:s, s:o}", "object", "list", "data", list));
 }

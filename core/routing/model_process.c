@@ -82,9 +82,10 @@ static int list_arguments(const struct lls_model_process *p, struct arguments *a
   if (a->list == NULL)
     return -ENOMEM;
   add(a, "llmserve");
-  set(a, "--config=%s", c->ini.path);
+  set(a, "--config=%s", p->routing->copy);
   for (size_t i = 0; i < c->n_settings; i++)
     set(a, "--set=%s", c->settings[i]);
+  set(a, "--set=models.copy_of=%s", c->ini.path);
   set(a, "--set=models.only=%s", model->name);
   set(a, "--set=server.listen=unix:%s:0600", p->socket);
   set(a, "--set=server.admin_socket=%s", p->admin);

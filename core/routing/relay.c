@@ -208,7 +208,8 @@ static void fail_with_answer(struct lls_relay *r)
 static bool waits_again(struct lls_relay *r, struct lls_upstream *upstream)
 {
   struct lls_hosted *m = r->model;
-  if (r->tries++ >= MOST_TRIES || !lls_upstream_take_back(upstream, &r->body))
+  if (r->routing->draining || r->tries++ >= MOST_TRIES ||
+      !lls_upstream_take_back(upstream, &r->body))
     return false;
   r->sent = false;
   DL_DELETE(m->active, r);

@@ -104,7 +104,7 @@ static uint64_t tick_of(const struct lls_routing *routing)
       tick = lls_least_u64(tick, TICK_BUSY_MS);
     if (m->waiting != NULL && limits->keep_alive > 0)
       tick = lls_least_u64(tick, (uint64_t)(limits->keep_alive / LLS_NS_PER_MS / 4));
-    if (m->waiting != NULL || m->removed || m->yields)
+    if (m->waiting != NULL || m->removed || m->yields || m->reloads || m->outdated)
       tick = lls_least_u64(tick, TICK_WAIT_MS);
     if (m->state == LLS_HOSTED_LOADED && !m->own.pinned && m->own.unload_after > 0)
       tick = lls_least_u64(tick, (uint64_t)(m->own.unload_after / LLS_NS_PER_MS / 4));
@@ -136,6 +136,17 @@ static void on_body_freed(void *context, size_t bytes)
   lls_http_release(routing->api->http, bytes);
 }
 
+/* Writes the configuration's file for the processes: what they read is what this process
+ * has read, even if the file is changed before they are started. */
+static int write_copy(const struct lls_routing *routing, const struct lls_config *config,
+                      struct lls_error *err)
+{
+  int rc = lls_ini_write(&config->ini, routing->copy);
+  return rc < 0
+             ? lls_fail(err, rc, "%s cannot be written: %s", routing->copy, strerror(-rc))
+             : 0;
+}
+
 int lls_routing_create(const struct lls_routing_options *options,
                        struct lls_routing **out, struct lls_error *err)
 {
@@ -151,7 +162,10 @@ int lls_routing_create(const struct lls_routing_options *options,
   routing->upstreams.most_read = half < READ_BYTES ? half : READ_BYTES;
   routing->upstreams.freed = on_body_freed;
   routing->upstreams.context = routing;
-  int rc = make_models(routing, options->config, &routing->models, err);
+  snprintf(routing->copy, sizeof routing->copy, "%s/config", options->folder);
+  int rc = write_copy(routing, options->config, err);
+  if (rc == 0)
+    rc = make_models(routing, options->config, &routing->models, err);
   if (rc < 0) {
     free(routing);
     return rc;
@@ -178,8 +192,7 @@ static void update(struct lls_hosted *m, const struct lls_config *config)
   bool same = served != NULL && strcmp(served->path, m->path) == 0;
   if (same)
     m->own = served->own;
-  if (same && m->process != NULL && m->state != LLS_HOSTED_STOPPING)
-    uv_process_kill(&m->process->handle, SIGHUP);
+  m->reloads = m->process != NULL;
   m->retry_ms = 0;
   m->removed = m->removed || !same;
 }
@@ -200,9 +213,11 @@ int lls_routing_reconfigure(struct lls_routing *routing, const struct lls_config
 {
   struct lls_hosted *m, *next, *added;
   LLS_ROUTING_ON_MAIN(routing);
+  int rc = write_copy(routing, config, err);
   LL_FOREACH (routing->models, m)
     update(m, config);
-  int rc = make_models(routing, config, &added, err);
+  if (rc == 0)
+    rc = make_models(routing, config, &added, err);
   routing->config = config;
   if (rc == 0)
     LL_CONCAT(routing->models, added);

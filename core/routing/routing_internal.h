@@ -67,10 +67,12 @@ struct lls_hosted {
   struct lls_upstream *probe;        /* a question to the process: /ready, /load */
   struct lls_text probe_text;
   unsigned probe_status;
-  bool wanted;  /* by a request to load it, or because it is pinned */
-  bool yields;  /* new requests wait, so that it gets idle and makes room */
-  bool failed;  /* its last process ended by itself */
-  bool removed; /* a reload has removed it: it is freed once nothing needs it */
+  bool wanted;   /* by a request to load it, or because it is pinned */
+  bool yields;   /* new requests wait, so that it gets idle and makes room */
+  bool failed;   /* its last process ended by itself */
+  bool reloads;  /* its process is to read the configuration again */
+  bool outdated; /* its process cannot take the new settings while it runs */
+  bool removed;  /* a reload has removed it: it is freed once nothing needs it */
   int exit_status, exit_signal;
   const char *why;   /* static: why it is to be unloaded */
   unsigned failures; /* to load, since it was loaded last */
@@ -88,6 +90,7 @@ struct lls_hosted {
 struct lls_routing {
   struct lls_routing_options options;
   const struct lls_config *config;
+  char copy[LLS_ROUTING_PATH_MAX]; /* of the configuration's file, for processes */
   struct lls_api *api;
   struct lls_upstreams upstreams;
   struct lls_hosted *models;           /* utlist */

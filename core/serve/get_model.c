@@ -23,6 +23,7 @@
 #define NOTIFY_S     5
 #define SETTING      "model.path="
 #define ONLY         "models.only="
+#define ORIGINAL     "models.copy_of="
 #define EXTEND_START "EXTEND_TIMEOUT_USEC=60000000" /* of a service's start */
 
 /* ---- the model's name -------------------------------------------------------------- */
@@ -66,7 +67,8 @@ static char *read_path(const char *file, const char *const *settings, size_t n)
   if (lls_ini_read(file, ignore_line, NULL, &ini, NULL) < 0)
     return NULL;
   const struct lls_ini_entry *entry = lls_ini_find(&ini, "model", "path");
-  char *folder = only != NULL ? folder_of(file) : NULL;
+  const char *original = find_setting(ORIGINAL, settings, n);
+  char *folder = only != NULL ? folder_of(original != NULL ? original : file) : NULL;
   char *copy = only != NULL ? lls_models_path(&ini, folder, only, &line)
                : entry != NULL && entry->value != NULL ? strdup(entry->value)
                                                        : NULL;
@@ -144,9 +146,11 @@ int lls_get_model(const char *path, const char *const *settings, size_t n, int *
   struct lls_hub_places places;
   struct lls_hub_name name;
   char *text = read_path(path, settings, n);
+  const char *original = find_setting(ORIGINAL, settings, n);
   int rc = 0;
   *signal = 0;
-  if (text != NULL && lls_hub_name_read(text, &name) && !is_path(path, text)) {
+  if (text != NULL && lls_hub_name_read(text, &name) &&
+      !is_path(original != NULL ? original : path, text)) {
     rc = lls_hub_places_read(&places, err);
     if (rc == 0 && !places.offline)
       rc = fetch(&places, &name, text, signal, err);

@@ -168,6 +168,8 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
     allow_folder_of(r, c->policies.by_kind[i].module->path, READS);
   if (c->has_file)
     allow_folder_of(r, c->ini.path, READS);
+  if (c->copy != NULL)
+    allow_folder_of(r, c->copy, READS);
   allow_folder_of(r, c->model.chat_template, READS);
   allow_folder_of(r, c->server.api_keys, READS);
   allow_folder_of(r, c->server.admin_keys, READS);

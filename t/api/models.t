@@ -15,7 +15,7 @@ use POSIX ();
 use Test::More;
 
 my ($true, $false) = (JSON::PP::true, JSON::PP::false);
-my $server;
+my ($server, $deadline);
 my $stories = LlmServer::source('t/data/models/stories260K');
 my $encoder = LlmServer::source('t/data/encoder/mean');
 my $common  = "[engine]\ndevice = cpu\nthreads = 1\npin = false\n[cache]\ndevice_memory = 8MiB\n";
@@ -27,12 +27,12 @@ sub serve {
 
 # GET, decoded.
 sub look { my ($path) = @_; return decode_json($server->get($path)->{content}) }
-sub models { return map { $_->{id} => $_->{status} } @{ look('/v1/models')->{data} } }
+sub models { return map { $_->{id} => $_->{status} } grep { $_->{status} } @{ look('/v1/models')->{data} } }
 sub state_of { my %all = models(); return join ' ', map { "$_:$all{$_}{value}" } sort keys %all }
 
 sub becomes {
     my ($wanted, $name) = @_;
-    my $deadline = Time::HiRes::time() + $LlmServer::TIMEOUT;
+    $deadline = Time::HiRes::time() + $LlmServer::TIMEOUT;
     Time::HiRes::sleep(0.01) while state_of() ne $wanted && Time::HiRes::time() < $deadline;
     return is state_of(), $wanted, $name;
 }
@@ -163,15 +163,26 @@ is $server->post('/models/unload', { model => 'chat' })->{status}, 400, '  which
 
 # ---- reload -----------------------------------------------------------------------------
 
-$server->configure("$common\[models]\nchat = " . $stories . "\nnew = " . $stories . "\nunload_after = 100ms\n");
+my $both = "$common\[models]\nchat = $stories\nnew = $stories\n";
+$server->configure("${both}unload_after = 0\n");
 $server->signal('HUP');
-becomes('chat:unloaded new:unloaded', 'SIGHUP adds and removes models, and unpins one');
+becomes('chat:loaded new:unloaded', 'SIGHUP adds and removes models');
 is text_of(story(model => 'new')), $text, '  the new one serves';
 is embed()->{status}, 404, '  the old one does not';
-becomes('chat:unloaded new:unloaded', 'a model that is not used is unloaded');
+$server->configure("${both}unload_after = 0\n[model.new]\nengine.max_sequences = 8\nlora.tuned = $stories-lora/first\n");
+$server->signal('HUP');
+becomes('chat:loaded new:unloaded', 'a model whose settings need a restart is unloaded once it is idle');
+$answer = story(model => 'tuned');
+is $answer->{status}, 200, '  and has an adapter with a name of its own';
+isnt text_of($answer), $text, '  which has an effect';
+is_deeply [map { "$_->{id} of " . ($_->{parent} // '') } @{ look('/v1/models')->{data} }], ['chat of ', 'new of ', 'tuned of new'], '  and is listed';
+$server->configure("${both}unload_after = 100ms\n");
+$server->signal('HUP');
+becomes('chat:unloaded new:unloaded', 'models that are not used are unloaded');
 $server->configure("$common\[models]\nchat = " . $stories . "\nmax_loaded = many\n");
 $server->signal('HUP');
 ok $server->log_becomes(qr/reload: refused/), 'a wrong file is refused';
+is story()->{status}, 200, '  and the former goes on, for a model that is loaded later, too';
 
 # The router is killed: so are its models.
 serve("unload_after = 0\n");
@@ -179,7 +190,7 @@ story();
 $pid = pid_of('chat');
 $server->signal('KILL');
 $server->wait_for_end;
-my $deadline = Time::HiRes::time() + $LlmServer::TIMEOUT;
+$deadline = Time::HiRes::time() + $LlmServer::TIMEOUT;
 Time::HiRes::sleep(0.01) while kill(0, $pid) && Time::HiRes::time() < $deadline;
 ok !kill(0, $pid), 'a router that is killed takes its models with it';
 
