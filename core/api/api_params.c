@@ -138,6 +138,7 @@ const struct lls_row lls_param_rows[] = {
     WHOLE("priority", SERVED, priority, INT32_MIN, INT32_MAX),
     ROW("slo", SERVED, LLS_ROW_OBJECT, .members = slo, .ours = true),
     ODD("encoding_format", LLS_EMBEDDINGS, lls_param_encoding_format),
+    FLAG("normalize", LLS_EMBEDDINGS, normalize),
     WHOLE("dimensions", LLS_EMBEDDINGS, dimensions, 1, INT32_MAX),
     FLAG("use_activation", LLS_CLASSIFY, use_activation),
     WHOLE("top_n", LLS_RERANK, top_n, 0, INT32_MAX),
@@ -153,6 +154,7 @@ const struct lls_row lls_param_rows[] = {
     ODD("ebnf", BOTH, lls_param_grammar),
     ODD("json_schema", BOTH, lls_param_schema),
     ODD("modalities", LLS_CHAT, lls_param_modalities),
+    ODD("lora", BOTH, lls_param_lora), /* llama.cpp's; after model, so it wins */
     ODD("tools", MESSAGES, lls_param_tools),
     ODD("tool_choice", LLS_CHAT, lls_param_tool_choice),
     FLAG("parallel_tool_calls", LLS_CHAT, tools.parallel),
@@ -245,7 +247,7 @@ static int unknown(const char *name, const json_t *value,
                         "'%.64s' is no parameter of this endpoint, and this server "
                         "(strict_params) ignores none",
                         name);
-  if (context->on_unknown != NULL && !lls_param_asks_nothing(value))
+  if (context->on_unknown != NULL && lls_param_asks(name, value))
     context->on_unknown(context->on_unknown_context, name);
   return 0;
 }

@@ -121,6 +121,7 @@ struct lls_api_params {
   bool return_token_strs, add_special, with_pieces;
   uint32_t pooling;       /* enum lls_pooling: a vector instead of tokens */
   bool base64;            /* write the vector in base64 */
+  bool normalize;         /* vectors have the length 1 */
   bool use_activation;    /* classes have probabilities, not the scores of the head */
   int64_t dimensions;     /* elements to keep of the vector; or LLS_UNSET */
   int64_t top_n;          /* documents to return of a ranking; or LLS_ENDLESS */

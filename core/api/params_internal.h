@@ -111,6 +111,10 @@ int lls_params_check_logprob_ids(const struct lls_params_context *context,
 int lls_param_chat_template(const json_t *value, const char *name,
                             const struct lls_params_context *context,
                             struct lls_api_params *out, struct lls_api_error *error);
+/* params_trusted.c: llama.cpp's choice of an adapter by its number. */
+int lls_param_lora(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error);
 /* user: the tenant. */
 int lls_param_cache_salt(const json_t *value, const char *name,
                          const struct lls_params_context *context,
@@ -174,5 +178,8 @@ int lls_params_refuse(const json_t *body, enum lls_endpoint endpoint,
 bool lls_param_is_refused(const char *name, enum lls_endpoint endpoint);
 bool lls_param_is_harmless(const char *name);
 bool lls_param_asks_nothing(const json_t *value);
+/* Returns true if the value of a parameter without effect here would have one elsewhere.
+ */
+bool lls_param_asks(const char *name, const json_t *value);
 
 #endif

@@ -23,6 +23,8 @@ struct refused {
 static const struct refused refused[] = {
     {"best_of", LLS_COMPLETIONS, 1, "'n' samples"},
     {"custom_logit_processor", GENERATES, NAN, NULL},
+    {"embd_normalize", LLS_EMBEDDINGS, 2,
+     "'normalize': false leaves vectors as they are"},
     {"early_stopping", GENERATES, NAN, NULL},
     {"epsilon_cutoff", GENERATES, 0, "use 'min_p'"},
     {"eta_cutoff", GENERATES, 0, "use 'min_p'"},
@@ -32,7 +34,7 @@ static const struct refused refused[] = {
     {"instruction", LLS_EMBEDDINGS, NAN, "put it into the texts"},
     {"length_penalty", GENERATES, 1, NULL},
     {"logits_processors", GENERATES, NAN, NULL},
-    {"lora", SERVED, NAN, "'model' names the adapter"},
+    {"lora", VECTORS, NAN, "'model' names the adapter"},
     {"lora_adapter", SERVED, NAN, "'model' names the adapter"},
     {"lora_name", SERVED, NAN, "'model' names the adapter"},
     {"lora_path", SERVED, NAN, "'model' names the adapter"},
@@ -81,6 +83,10 @@ static const char *const harmless[] = {
     "verbosity",
 };
 
+/* Parameters that are true where a request leaves them out: false asks for something. */
+static const char *const on_by_default[] = {"detokenize", "spaces_between_special_tokens",
+                                            "truncate"};
+
 const char *const lls_param_variables[] = {"reasoning_effort", "enable_thinking",
                                            "thinking", "documents", NULL};
 
@@ -101,6 +107,14 @@ bool lls_param_asks_nothing(const json_t *value)
   if (json_is_object(value))
     return json_object_size(value) == 0;
   return json_is_false(value) || json_is_null(value);
+}
+
+bool lls_param_asks(const char *name, const json_t *value)
+{
+  for (size_t i = 0; i < sizeof on_by_default / sizeof *on_by_default; i++)
+    if (json_is_boolean(value) && strcmp(on_by_default[i], name) == 0)
+      return json_is_false(value);
+  return !lls_param_asks_nothing(value);
 }
 
 int lls_params_refuse(const json_t *body, enum lls_endpoint endpoint,

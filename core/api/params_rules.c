@@ -263,6 +263,7 @@ void lls_params_defaults(const struct lls_params_context *context,
   const struct lls_sampling *defaults = context->defaults;
   *out = (struct lls_api_params){
       .use_activation = true,
+      .normalize = true,
       .n = 1,
       .max_tokens = LLS_UNSET,
       .max_completion_tokens = LLS_UNSET,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads logprob_token_ids, the tokens whose probabilities a client wants to see; and
- * chat_template, a program of the client's that this server renders its messages with. */
+/* Reads logprob_token_ids, the tokens whose probabilities a client wants to see;
+ * chat_template, a program of the client's that this server renders its messages with;
+ * and lora, llama.cpp's choice of an adapter. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/api/params_internal.h"
+#include "core/lora/lora_set.h"
 #include "text/template/template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -104,4 +106,60 @@ int lls_param_chat_template(const json_t *value, const char *name,
     return 0;
   return lls_api_fail(error, rc == -ENOMEM ? 503 : 400, NULL, name,
                       "'%s' can't be used: %s", name, lls_error_text(&why, rc));
+}
+
+/* ---- lora -------------------------------------------------------------------------- */
+
+/* Takes the adapter of {"id": PLACE, "scale": 1}; a scale of 0 leaves it out. */
+static int take_adapter(const json_t *item, const char *name,
+                        const struct lls_params_context *context,
+                        struct lls_api_params *out, struct lls_api_error *error)
+{
+  int64_t id;
+  double scale = json_number_value(json_object_get(item, "scale"));
+  if (!lls_json_integer(json_object_get(item, "id"), &id) || id < 0 || id > INT32_MAX ||
+      !json_is_number(json_object_get(item, "scale")))
+    return lls_api_fail(error, 400, NULL, name,
+                        "'%s' must be an array of objects with a number 'id' and a "
+                        "number 'scale'",
+                        name);
+  struct lls_adapter *adapter =
+      context->adapters != NULL ? lls_lora_set_at(context->adapters, (uint32_t)id) : NULL;
+  if (adapter == NULL)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'%s' names adapter %lld; GET /lora-adapters lists those that "
+                        "there are",
+                        name, (long long)id);
+  if (scale == 1 && out->adapter == NULL) {
+    out->adapter = adapter;
+    return 0;
+  }
+  lls_adapter_unref(adapter);
+  if (scale == 0)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'%s': one adapter of a request can have the scale 1, and the "
+                      "others 0: an adapter's files say how strong it is",
+                      name);
+}
+
+int lls_param_lora(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error)
+{
+  size_t i;
+  const json_t *item;
+  if (lls_param_asks_nothing(value))
+    return 0;
+  if (!json_is_array(value))
+    return lls_api_fail(error, 400, "unsupported_parameter", name,
+                        "'%s' is not supported: 'model' names the adapter", name);
+  lls_adapter_unref(out->adapter);
+  out->adapter = NULL;
+  json_array_foreach((json_t *)value, i, item)
+  {
+    if (take_adapter(item, name, context, out, error) != 0)
+      return -1;
+  }
+  return 0;
 }

@@ -255,6 +255,21 @@ struct lls_adapter *lls_lora_set_find(struct lls_lora_set *s, const char *name)
   return a;
 }
 
+struct lls_adapter *lls_lora_set_at(struct lls_lora_set *s, uint32_t place)
+{
+  struct entry *e;
+  struct lls_adapter *a = NULL;
+  pthread_mutex_lock(&s->mutex);
+  DL_FOREACH (s->list, e) {
+    if (place-- > 0)
+      continue;
+    a = ref_adapter(&e->adapter);
+    break;
+  }
+  pthread_mutex_unlock(&s->mutex);
+  return a;
+}
+
 void lls_lora_set_each(struct lls_lora_set *s,
                        void (*visit)(void *context, const struct lls_adapter *,
                                      bool loaded, uint32_t users),

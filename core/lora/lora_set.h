@@ -49,6 +49,8 @@ int lls_lora_set_remove(struct lls_lora_set *, const char *name);
 
 /* Returns a reference to a listed adapter, or NULL. */
 struct lls_adapter *lls_lora_set_find(struct lls_lora_set *, const char *name);
+/* Returns a reference to the adapter at this place of the list, from 0, or NULL. */
+struct lls_adapter *lls_lora_set_at(struct lls_lora_set *, uint32_t place);
 void lls_adapter_unref(struct lls_adapter *); /* NULL is allowed */
 
 /* Returns a reference to the adapter's content, or NULL if that is not in memory. */

@@ -46,6 +46,8 @@ is_deeply $json, {
 }, 'the whole shape';
 
 is_vector +(vectors(embed(input => 'Once upon')))[0], [unit(3, 1, 407, 0)], 'a text, with BOS';
+is_vector +(vectors(embed(input => 'Once upon', normalize => $false)))[0], [3, 1, 407, 0], '  as the model makes it, without normalize';
+is embed(input => 'x', embd_normalize => 0)->{json}{error}{param}, 'embd_normalize', "  llama.cpp's name for other lengths is refused";
 is_vector +(vectors(embed(input => 'Once upon', add_special_tokens => $false)))[0], [unit(2, 403, 407, 0)], '  or without';
 $answer = embed(input => ['Once', 'Once upon', 'upon']);
 is_deeply [map { $_->{index} } @{ $answer->{json}{data} }], [0, 1, 2], 'several texts, in order';

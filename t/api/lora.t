@@ -57,6 +57,16 @@ is_deeply [map { $_->{id} } @$list], \@names, 'the list of models';
 is_deeply [map { $_->{parent} } @$list], [undef, ('stories260K') x 2], '  with their parent';
 is $list->[1]{root}, "$made/first", '  and path';
 is decode_json($server->get('/v1/models/second')->{content})->{parent}, 'stories260K', 'one of them';
+is_deeply [map { [@$_{qw(id name path scale)}] } @{ decode_json($server->get('/lora-adapters')->{content}) }],
+    [[0, 'first', "$made/first", 0], [1, 'second', "$made/second", 0]], 'llama.cpp\'s list';
+for my $case ([[{ id => 1, scale => 1 }], 2], [[{ id => 0, scale => 0 }, { id => 1, scale => 1.0 }], 2], [[{ id => 0, scale => 0 }], 0], [[], 1]) {
+    my $answer = $server->post('/v1/completions', body(1, lora => $case->[0], prompt => $wanted[ $case->[1] ]{ids}));
+    is_deeply ids($answer), $wanted[ $case->[1] ]{greedy}, "  chosen by its number: $names[$case->[1]]";
+}
+for my $wrong ([{ id => 2, scale => 1 }], [{ id => 0, scale => 0.5 }], [{ id => 0, scale => 1 }, { id => 1, scale => 1 }], [{ id => 'x', scale => 1 }], [{ id => 0 }], [7], 'first') {
+    my $answer = $server->post('/completion', { prompt => 'x', n_predict => 1, lora => $wrong });
+    is_deeply [$answer->{status}, $answer->{json}{error}{param}], [400, 'lora'], '  or refused by name';
+}
 is $server->post('/v1/completions', body(0, model => 'third'))->{status}, 404, 'an adapter that is not there';
 like $server->get('/metrics')->{content}, qr/^vllm:lora_requests_info\{[^}]*max_lora="16"/m, 'metrics';
 

@@ -227,7 +227,7 @@ static bool prepare(const struct lls_generation *generation)
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     if (generation->choices[i].vector == NULL)
       return false;
-    if (!generation->api->config.encoder.scores_pairs)
+    if (!generation->api->config.encoder.scores_pairs && generation->params.normalize)
       normalise(generation->choices[i].vector, columns_of(generation));
   }
   return true;
