@@ -136,16 +136,6 @@ static inline bool lls_pol_holding_is_plain(const struct lls_pol_held *lists, ui
          lists[0].list.first_token == 0;
 }
 
-/* Number of its i-th block, where blocks of block_units units are numbered from the
- * pool's begin on; of n_blocks, for it may be none of those. */
-static inline uint32_t lls_pol_held_block(const struct lls_pol_held *h, uint32_t i,
-                                          uint32_t block_units, uint32_t n_blocks)
-{
-  uint32_t unit = lls_pol_held_unit(h, i);
-  return unit % block_units == 0 && unit / block_units < n_blocks ? unit / block_units
-                                                                  : n_blocks;
-}
-
 #ifdef __cplusplus
 }
 #endif

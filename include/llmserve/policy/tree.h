@@ -24,7 +24,7 @@
  *
  * Every word that a transaction changes goes through the journal. Nodes are only made
  * between two transactions. All functions run on the [step] thread, init and destroy on
- * [main]. The manager `paged` is the first that moves onto this, from prefixes.h.
+ * [main].
  */
 #ifndef LLS_POL_TREE_H
 #define LLS_POL_TREE_H
