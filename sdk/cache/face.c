@@ -230,15 +230,10 @@ static void count_blocks(const struct lls_pol_side *m, uint32_t tier, uint32_t f
   figures[0] = figures[1] = figures[2] = 0;
   if (tier >= m->n_tiers)
     return;
-  uint32_t used = 0, kept = 0;
-  for (uint32_t i = 0; i < m->slabs[tier].n_classes; i++) {
-    const struct lls_pol_slab_class *c = &m->slabs[tier].classes[i];
-    used += c->n_used * c->block_units;
-    kept += (c->n_used - c->n_held) * c->block_units;
-  }
-  uint32_t total = lls_pol_slabs_total(&m->slabs[tier]);
-  figures[0] = total / m->units[tier][0];
-  figures[1] = (total - used) / m->units[tier][0];
+  uint32_t n_free, kept;
+  lls_pol_slabs_count(&m->slabs[tier], &n_free, &kept);
+  figures[0] = lls_pol_slabs_total(&m->slabs[tier]) / m->units[tier][0];
+  figures[1] = n_free / m->units[tier][0];
   figures[2] = kept / m->units[tier][0];
 }
 
@@ -257,6 +252,19 @@ void lls_pol_face_stats(void *self, const struct lls_sink *sink)
 int lls_pol_face_audit(void *self, const struct lls_sink *sink)
 {
   return lls_pol_side_audit(self, sink);
+}
+
+int lls_pol_face_export(void *self, struct lls_blob *out)
+{
+  return lls_pol_side_export(self, out);
+}
+
+int lls_pol_face_import(void *self, const struct lls_blob *in)
+{
+  int rc = lls_pol_state_audit(self, lls_pol_side_import(self, in), lls_pol_face_audit);
+  if (rc < 0)
+    lls_pol_side_make_empty(self);
+  return rc;
 }
 
 size_t lls_pol_face_kept(void *self, struct lls_kept_block *out, size_t max)

@@ -73,5 +73,7 @@ int lls_pol_side_audit(struct lls_pol_side *m, const struct lls_sink *sink)
   lls_pol_report_say(&a, "copies %" PRIu32 ", pending %" PRIu32,
                      m->journal.open ? m->n_copies : 0, m->n_pending);
   lls_pol_report_end_line(&a);
+  if (a.result == 0 && m->audit != NULL)
+    m->audit(m, &a);
   return a.result;
 }

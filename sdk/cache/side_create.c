@@ -242,6 +242,8 @@ void lls_pol_side_make_empty(struct lls_pol_side *m)
   m->n_copies = m->n_pending = m->n_waiting = m->n_wishing = 0;
   memset(m->wishes, 0, m->rows.n_slots * sizeof *m->wishes);
   memset(m->waits, 0, m->rows.n_slots * sizeof *m->waits);
+  if (m->make_empty != NULL)
+    m->make_empty(m);
 }
 
 void lls_pol_side_destroy(struct lls_pol_side *m)

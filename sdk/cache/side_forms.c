@@ -1,68 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms of blocks in side.h: which a tier's full blocks have, how many units a sequence
- * takes with them, and the copies that change them. */
+/* Forms of blocks in side.h: which a tier's full blocks have, and the copies that change
+ * them. */
 #include "side_inside.h"
 
 #include <llmserve/policy/count.h>
-
-/* ---- counting --------------------------------------------------------------------- */
-
-static uint32_t full_of(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                        uint32_t group)
-{
-  const struct lls_pol_list *list = side_list(m, s, group);
-  uint32_t full = lls_pol_min(s->cached / m->block_tokens, list->past);
-  return full > list->gone ? full - list->gone : 0;
-}
-
-uint32_t lls_pol_side_units(const struct lls_pol_side *m,
-                            const struct lls_pol_sequence *s)
-{
-  uint32_t tier = side_tier(s), units = 0;
-  for (uint32_t group = 0; group < m->n_groups; group++) {
-    uint32_t small = side_list(m, s, group)->small;
-    units += m->full[tier][group].units * small;
-    units += m->units[tier][group] * (lls_pol_rows_held(&m->rows, s, group) - small);
-  }
-  return units;
-}
-
-uint32_t lls_pol_side_units_in(const struct lls_pol_side *m,
-                               const struct lls_pol_sequence *s, uint32_t tier)
-{
-  uint32_t units = 0;
-  for (uint32_t group = 0; group < m->n_groups; group++) {
-    uint32_t full = full_of(m, s, group);
-    units += m->full[tier][group].units * full;
-    units += m->units[tier][group] * (lls_pol_rows_held(&m->rows, s, group) - full);
-  }
-  return units;
-}
-
-void lls_pol_side_count(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                        uint32_t tier, uint32_t past, uint32_t *blocks)
-{
-  for (uint32_t group = m->own_groups; group < m->n_groups; group++) {
-    uint32_t gone = side_list(m, s, group)->gone, full = full_of(m, s, group);
-    if (side_is_state(m, group)) {
-      blocks[m->kinds[tier][group]] += lls_pol_min(1, side_list(m, s, group)->past);
-      continue;
-    }
-    blocks[m->full[tier][group].kind] += full;
-    blocks[m->kinds[tier][group]] += past - gone - full;
-  }
-}
-
-uint32_t side_count_small(const struct lls_pol_side *m, const struct lls_pol_sequence *s,
-                          uint32_t group, uint32_t begin, uint32_t end)
-{
-  uint32_t n = 0, tier = side_tier(s);
-  if (side_list(m, s, group)->small == 0)
-    return 0;
-  for (uint32_t i = begin; i < end; i++)
-    n += side_is_small(m, tier, group, side_unit(m, s, group, i));
-  return n;
-}
 
 /* ---- copies ------------------------------------------------------------------------ */
 

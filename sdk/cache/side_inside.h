@@ -67,6 +67,45 @@ static inline bool side_is_state(const struct lls_pol_side *m, uint32_t group)
   return lls_pol_rows_is_state(&m->rows, group);
 }
 
+static inline const struct lls_group *side_group(const struct lls_pol_side *m,
+                                                 uint32_t group)
+{
+  return m->host->engine->groups[group];
+}
+
+/* Does a step read all blocks of the group, or do they stay as if it did? */
+static inline bool side_reads_all(const struct lls_pol_side *m, uint32_t group)
+{
+  return m->keeps_all || side_group(m, group)->kind == LLS_GROUP_FULL;
+}
+
+/* The block in the tree that is equal to the request's i-th one; or LLS_POL_NIL. */
+static inline uint32_t side_known(const struct lls_pol_side *m,
+                                  const struct lls_request *r, uint32_t group, uint32_t i)
+{
+  uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
+  return node == LLS_POL_NIL ? node
+                             : lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
+}
+
+/* side_count.c. Leading blocks that no step reads which begins behind `cached` tokens. */
+uint32_t side_needless(const struct lls_pol_side *, uint32_t group, uint32_t cached);
+/* Leading blocks that the sequence does not need. A request that arrives from another
+ * instance with cached tokens lacks the blocks before its window from the start. */
+uint32_t side_gone(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                   const struct lls_request *, uint32_t group);
+/* How many of the sequence's blocks [begin, end) have the form of full blocks. */
+uint32_t side_count_small(const struct lls_pol_side *, const struct lls_pol_sequence *,
+                          uint32_t group, uint32_t begin, uint32_t end);
+
+/* side.c. Copies the i-th block to a block of the other tier, and gives the old one
+ * back. */
+bool side_change_tier(struct lls_pol_side *, struct lls_pol_sequence *, uint32_t group,
+                      uint32_t i, uint32_t to_tier);
+/* Gives back blocks [begin, end) of the group's list, the last one first. */
+void side_let_go(struct lls_pol_side *, const struct lls_pol_sequence *, uint32_t group,
+                 uint32_t begin, uint32_t end);
+
 /* side_states.c, for groups of kind STATE. The states that a step needs: the one that it
  * reads, and another to write where other sequences read that. */
 uint32_t side_states_wanted(const struct lls_pol_side *, const struct lls_pol_sequence *,
@@ -87,13 +126,10 @@ void side_states_hold(struct lls_pol_side *, const struct lls_pol_sequence *,
 void side_states_computed(struct lls_pol_side *, const struct lls_pol_sequence *,
                           const struct lls_request *, uint32_t group);
 
-/* Makes the i-th block of a sequence's list the one at `unit` of a tier; `small` is
- * counted where the list has a block there, whose form is `was`. */
+/* side_forms.c. Makes the i-th block of a sequence's list the one at `unit` of a tier;
+ * `small` is counted where the list has a block there, whose form is `was`. */
 void side_put(struct lls_pol_side *, const struct lls_pol_sequence *, uint32_t tier,
               uint32_t group, uint32_t i, uint32_t unit, uint32_t was);
-/* How many of the sequence's blocks [begin, end) have the form of full blocks. */
-uint32_t side_count_small(const struct lls_pol_side *, const struct lls_pol_sequence *,
-                          uint32_t group, uint32_t begin, uint32_t end);
 /* Gives a block back that was full just now and takes a small one, if it can be had: the
  * copy is of the next step. Not in a transaction. False: it has to wait until blocks of
  * other sequences may move, side_make_waiting_small. */

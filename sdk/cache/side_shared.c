@@ -13,8 +13,7 @@ static void hold_blocks(struct lls_pol_side *m, struct lls_pol_sequence *s,
   struct lls_pol_list *list = lls_pol_rows_list(&m->rows, s, group);
   uint32_t gone = lls_pol_tree_begin(&m->tree, group, n);
   for (uint32_t i = gone; i < n; i++) {
-    uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
-    uint32_t unit = lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
+    uint32_t unit = side_known(m, r, group, i);
     lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, unit);
     side_put(m, s, LLS_TIER_DEVICE, group, i, unit, 0);
   }
@@ -59,10 +58,7 @@ void lls_pol_side_forget(struct lls_pol_side *m, const struct lls_request *r)
 {
   for (uint32_t i = r->n_keys; i-- > 0;)
     for (uint32_t group = m->n_groups; group-- > 0;) {
-      uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
-      uint32_t unit = node == LLS_POL_NIL
-                          ? LLS_POL_NIL
-                          : lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
+      uint32_t unit = side_known(m, r, group, i);
       if (unit != LLS_POL_NIL)
         lls_pol_tree_forget(&m->tree, LLS_TIER_DEVICE, unit);
     }
@@ -159,13 +155,6 @@ size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, siz
   return l.n;
 }
 
-static bool has_free_block(const struct lls_pol_side *m, uint32_t group)
-{
-  const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
-  const struct lls_pol_slab_class *c = &slabs->classes[m->kinds[LLS_TIER_DEVICE][group]];
-  return slabs->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
-}
-
 /* Returns false if there is no room, or if the tree cannot use the block: it has an equal
  * one, or lacks what the block is of no use without. */
 static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, size_t i)
@@ -174,7 +163,9 @@ static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, s
   struct lls_key keys[2];
   uint32_t depth = kept->parent != LLS_NO_BLOCK;
   if (kept->group >= m->n_groups || kept->form != written_form(m, kept->group) ||
-      (depth && kept->parent >= i) || !has_free_block(m, kept->group))
+      (depth && kept->parent >= i) ||
+      !lls_pol_slabs_has_free(&m->slabs[LLS_TIER_DEVICE],
+                              m->kinds[LLS_TIER_DEVICE][kept->group]))
     return false;
   if (depth)
     keys[0] = blocks[kept->parent].key;

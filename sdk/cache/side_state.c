@@ -21,11 +21,12 @@ struct pool { /* must be equal in both generations */
   } groups[LLS_POL_MAX_GROUPS];
 };
 
-static struct pool pool_of(const struct lls_pol_side *m, const char writer[8])
+static struct pool pool_of(const struct lls_pol_side *m)
 {
   struct pool p;
   memset(&p, 0, sizeof p);
-  memcpy(p.writer, writer, sizeof p.writer);
+  for (uint32_t i = 0; i < sizeof p.writer && m->writer[i] != '\0'; i++)
+    p.writer[i] = m->writer[i];
   p.block_tokens = m->block_tokens;
   p.n_groups = m->n_groups;
   p.n_slots = m->rows.n_slots;
@@ -138,13 +139,14 @@ static int pass_parts(void *context, struct lls_pol_state_walk *w)
   return rc == 0 && p->side->pass != NULL ? p->side->pass(p->side, w) : rc;
 }
 
-int lls_pol_side_export(struct lls_pol_side *m, struct lls_blob *out,
-                        const char writer[8])
+int lls_pol_side_export(struct lls_pol_side *m, struct lls_blob *out)
 {
-  struct passed passed = {m, pool_of(m, writer)};
-  struct lls_holdings head = count_holdings(m);
+  if (m->writer == NULL)
+    return -ENOTSUP;
   if (m->journal.open)
     return -EBUSY;
+  struct passed passed = {m, pool_of(m)};
+  struct lls_holdings head = count_holdings(m);
   int rc = lls_pol_state_export(&passed, pass_parts, head.bytes, LLS_STATE_HOLDINGS, out);
   if (rc < 0)
     return rc;
@@ -214,10 +216,11 @@ static int import_holdings(struct lls_pol_side *m, struct lls_pol_holdings *walk
   return walk->torn ? -EINVAL : 0;
 }
 
-int lls_pol_side_import(struct lls_pol_side *m, const struct lls_blob *in,
-                        const char writer[8])
+int lls_pol_side_import(struct lls_pol_side *m, const struct lls_blob *in)
 {
-  struct passed passed = {m, pool_of(m, writer)};
+  if (m->writer == NULL)
+    return -ENOTSUP;
+  struct passed passed = {m, pool_of(m)};
   struct lls_pol_holdings walk;
   int rc = lls_pol_holdings_open(&walk, in, m->block_tokens,
                                  lls_pol_slabs_total(&m->slabs[LLS_TIER_DEVICE]),

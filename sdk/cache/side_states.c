@@ -118,8 +118,7 @@ bool side_states_grow(struct lls_pol_side *m, const struct lls_pol_sequence *s,
 void side_states_hold(struct lls_pol_side *m, const struct lls_pol_sequence *s,
                       const struct lls_request *r, uint32_t group, uint32_t blocks)
 {
-  uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[blocks - 1]);
-  uint32_t unit = lls_pol_tree_block(&m->tree, node, group, LLS_TIER_DEVICE);
+  uint32_t unit = side_known(m, r, group, blocks - 1);
   lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, unit);
   lls_pol_rows_put_state(&m->rows, s, group, 0, unit, blocks * m->block_tokens);
   side_set(m, &side_list(m, s, group)->past, 1);

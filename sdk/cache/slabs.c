@@ -143,35 +143,45 @@ static bool is_listed(const struct lls_pol_slabs *s, uint32_t x)
   return x != s->closing && s->slabs[x].n_used > 0 && free_blocks(s, x) > 0;
 }
 
-void slabs_unlist(struct lls_pol_slabs *s, uint32_t x)
+/* Puts slab x before the others of a list, or takes it out. */
+static void push(struct lls_pol_slabs *s, uint32_t *head, uint32_t x)
+{
+  slabs_set(s, &s->slabs[x].previous, LLS_POL_NIL);
+  slabs_set(s, &s->slabs[x].next, *head);
+  if (*head != LLS_POL_NIL)
+    slabs_set(s, &s->slabs[*head].previous, x);
+  slabs_set(s, head, x);
+}
+
+static void pull(struct lls_pol_slabs *s, uint32_t *head, uint32_t x)
 {
   const struct lls_pol_slab *slab = &s->slabs[x];
-  if (!is_listed(s, x))
-    return;
-  uint32_t n_free = free_blocks(s, x), *head = list_of(s, slab->kind, n_free);
-  if (slab->previous == LLS_POL_NIL)
-    slabs_set(s, head, slab->next);
-  else
-    slabs_set(s, &s->slabs[slab->previous].next, slab->next);
+  slabs_set(s, slab->previous == LLS_POL_NIL ? head : &s->slabs[slab->previous].next,
+            slab->next);
   if (slab->next != LLS_POL_NIL)
     slabs_set(s, &s->slabs[slab->next].previous, slab->previous);
+}
+
+void slabs_unlist(struct lls_pol_slabs *s, uint32_t x)
+{
+  if (!is_listed(s, x))
+    return;
+  uint32_t kind = s->slabs[x].kind, n_free = free_blocks(s, x);
+  uint32_t *head = list_of(s, kind, n_free);
+  pull(s, head, x);
   if (*head == LLS_POL_NIL)
-    mark_list(s, slab->kind, n_free, false);
+    mark_list(s, kind, n_free, false);
 }
 
 static void list(struct lls_pol_slabs *s, uint32_t x)
 {
-  struct lls_pol_slab *slab = &s->slabs[x];
   if (!is_listed(s, x))
     return;
-  uint32_t n_free = free_blocks(s, x), *head = list_of(s, slab->kind, n_free);
-  slabs_set(s, &slab->previous, LLS_POL_NIL);
-  slabs_set(s, &slab->next, *head);
+  uint32_t kind = s->slabs[x].kind, n_free = free_blocks(s, x);
+  uint32_t *head = list_of(s, kind, n_free);
   if (*head == LLS_POL_NIL)
-    mark_list(s, slab->kind, n_free, true);
-  else
-    slabs_set(s, &s->slabs[*head].previous, x);
-  slabs_set(s, head, x);
+    mark_list(s, kind, n_free, true);
+  push(s, head, x);
 }
 
 /* Returns the slab of the class with fewest free blocks, at least one; or
@@ -193,11 +203,7 @@ static uint32_t fullest(const struct lls_pol_slabs *s, uint32_t kind)
 static void open_slab(struct lls_pol_slabs *s, uint32_t x, uint32_t kind)
 {
   struct lls_pol_slab *slab = &s->slabs[x];
-  slabs_set(
-      s, slab->previous == LLS_POL_NIL ? &s->free_slab : &s->slabs[slab->previous].next,
-      slab->next);
-  if (slab->next != LLS_POL_NIL)
-    slabs_set(s, &s->slabs[slab->next].previous, slab->previous);
+  pull(s, &s->free_slab, x);
   slabs_set(s, &s->n_free_slabs, s->n_free_slabs - 1);
   slabs_set(s, &slab->kind, kind);
   slabs_set(s, &s->classes[kind].n_slabs, s->classes[kind].n_slabs + 1);
@@ -211,11 +217,7 @@ void slabs_close(struct lls_pol_slabs *s, uint32_t x)
   slabs_set(s, &slab->kind, LLS_POL_NIL);
   slabs_set(s, &slab->first_free, LLS_POL_NIL);
   slabs_set(s, &slab->n_fresh, 0);
-  slabs_set(s, &slab->previous, LLS_POL_NIL);
-  slabs_set(s, &slab->next, s->free_slab);
-  if (s->free_slab != LLS_POL_NIL)
-    slabs_set(s, &s->slabs[s->free_slab].previous, x);
-  slabs_set(s, &s->free_slab, x);
+  push(s, &s->free_slab, x);
   slabs_set(s, &s->n_free_slabs, s->n_free_slabs + 1);
 }
 
@@ -372,6 +374,23 @@ bool lls_pol_slabs_fits_alone(const struct lls_pol_slabs *s, const uint32_t *blo
   return slabs + s->spare <= s->n_slabs;
 }
 
+bool lls_pol_slabs_has_free(const struct lls_pol_slabs *s, uint32_t kind)
+{
+  const struct lls_pol_slab_class *c = &s->classes[kind];
+  return s->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
+}
+
+void lls_pol_slabs_count(const struct lls_pol_slabs *s, uint32_t *n_free, uint32_t *kept)
+{
+  *n_free = lls_pol_slabs_total(s);
+  *kept = 0;
+  for (uint32_t i = 0; i < s->n_classes; i++) {
+    const struct lls_pol_slab_class *c = &s->classes[i];
+    *n_free -= c->n_used * c->block_units;
+    *kept += (c->n_used - c->n_held) * c->block_units;
+  }
+}
+
 uint32_t lls_pol_slabs_total(const struct lls_pol_slabs *s)
 {
   return s->n_slabs * s->slab_units;
@@ -499,13 +518,8 @@ void lls_pol_slabs_settle(struct lls_pol_slabs *s)
     struct lls_pol_slab *slab = &s->slabs[x];
     if (slab->kind != LLS_POL_NIL && settle_slab(s, x))
       continue;
-    *slab = (struct lls_pol_slab){.kind = LLS_POL_NIL,
-                                  .first_free = LLS_POL_NIL,
-                                  .previous = LLS_POL_NIL,
-                                  .next = s->free_slab};
-    if (s->free_slab != LLS_POL_NIL)
-      s->slabs[s->free_slab].previous = x;
-    s->free_slab = x;
+    *slab = (struct lls_pol_slab){.kind = LLS_POL_NIL, .first_free = LLS_POL_NIL};
+    push(s, &s->free_slab, x);
     s->n_free_slabs++;
   }
 }

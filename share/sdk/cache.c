@@ -18,9 +18,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The writer of a state; change the number when you change what is in it. */
-static const char writer[8] = "exam 1";
-
 struct params {
   double spare;
 };
@@ -72,6 +69,8 @@ static int create(const struct lls_host *host, const void *params,
   if (s == NULL)
     return -ENOMEM;
   s->params = *(const struct params *)params;
+  s->side.writer =
+      "exam 1"; /* of a state; change the number when you change what is in it */
   int rc = lls_pol_side_create(&s->side, host, g);
   if (rc < 0) {
     destroy(s);
@@ -80,20 +79,6 @@ static int create(const struct lls_host *host, const void *params,
   s->side.shares = true;
   *self = s;
   return 0;
-}
-
-static int export_state(void *self, struct lls_blob *out)
-{
-  return lls_pol_side_export(self, out, writer);
-}
-
-static int import_state(void *self, const struct lls_blob *in)
-{
-  int rc = lls_pol_side_import(self, in, writer);
-  rc = lls_pol_state_audit(self, rc, lls_pol_face_audit);
-  if (rc < 0)
-    lls_pol_side_make_empty(self);
-  return rc;
 }
 
 /* ---- what the core reads --------------------------------------------------------- */
@@ -121,11 +106,10 @@ static const struct lls_cache_vtable vtable = {
     .prefix = lls_pol_face_prefix,
     .computed = lls_pol_face_computed,
     .stats = lls_pol_face_stats,
-    .audit = lls_pol_face_audit,
     .kept = lls_pol_face_kept,
     .adopt = lls_pol_face_adopt,
-    .export_state = export_state,
-    .import_state = import_state,
+    .export_state = lls_pol_face_export,
+    .import_state = lls_pol_face_import,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -132,7 +132,8 @@ my @headers = sort glob "$top/include/llmserve/*.h";
 my $core    = words_of('core', 'text', 'kernels');
 my $policy  = words_of('plugins', 'share/sdk', 'sdk', 'include/llmserve/policy');
 words_in($policy, $_, code_of(text_of($_))) for @headers;
-my %of_kind = map { $_ => words_of("plugins/${_}s", "share/sdk/$_.c") }
+# The vtables of cache managers have macros of face.h.
+my %of_kind = map { $_ => words_of("plugins/${_}s", "share/sdk/$_.c", $_ eq 'cache' ? 'include/llmserve/policy/face.h' : ()) }
   qw(scheduler cache predictor);
 
 my (@promised, %seen);

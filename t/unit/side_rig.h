@@ -68,6 +68,7 @@ static inline struct lls_pol_side *rig_side(struct rig *r)
 {
   struct lls_pol_side *side = calloc(1, sizeof *side);
   side->converts = true;
+  side->writer = "rig 1";
   assert_int_equal(lls_pol_side_create(side, &r->host, &r->geometry), 0);
   side->shares = !r->alone;
   return side;

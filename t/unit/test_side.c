@@ -189,13 +189,12 @@ static void end_the_long(struct rig *r)
 
 static void hand_over(struct rig *r)
 {
-  static const char writer[8] = "rig 1";
   struct lls_blob blob;
   char *before = rig_audit(r);
-  assert_int_equal(lls_pol_side_export(r->side, &blob, writer), 0);
+  assert_int_equal(lls_pol_side_export(r->side, &blob), 0);
   rig_end(r);
   r->side = rig_side(r);
-  assert_int_equal(lls_pol_side_import(r->side, &blob, writer), 0);
+  assert_int_equal(lls_pol_side_import(r->side, &blob), 0);
   free(blob.data);
   compare(r, before);
 }

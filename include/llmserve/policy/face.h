@@ -42,19 +42,28 @@ size_t lls_pol_face_copies(void *self, const struct lls_copy **);
 void lls_pol_face_stats(void *self, const struct lls_sink *);
 int lls_pol_face_audit(void *self, const struct lls_sink *);
 
+/* The side's `writer` names the state. An import that can't be taken over, or contradicts
+ * itself, leaves the manager empty. */
+int lls_pol_face_export(void *self, struct lls_blob *);
+int lls_pol_face_import(void *self, const struct lls_blob *);
 size_t lls_pol_face_kept(void *self, struct lls_kept_block *, size_t max);
 size_t lls_pol_face_adopt(void *self, struct lls_kept_block *, size_t n);
 
-/* The transaction, and where blocks are: hardly any manager has its own ideas of these.
- */
-#define LLS_POL_FACE                                                                     \
+/* Every manager leaves these to the kit. */
+#define LLS_POL_FACE_ALWAYS                                                              \
   .api_version = LLS_API_VERSION, .size = sizeof(struct lls_cache_vtable),               \
-  .begin = lls_pol_face_begin, .mark = lls_pol_face_mark,                                \
-  .rollback = lls_pol_face_rollback, .commit = lls_pol_face_commit,                      \
-  .admit = lls_pol_face_admit, .release = lls_pol_face_release,                          \
-  .capacity = lls_pol_face_capacity, .info = lls_pol_face_info,                          \
-  .preempt_modes = lls_pol_face_preempt_modes, .table = lls_pol_face_table,              \
-  .copies = lls_pol_face_copies
+  .mark = lls_pol_face_mark, .rollback = lls_pol_face_rollback,                          \
+  .capacity = lls_pol_face_capacity, .copies = lls_pol_face_copies,                      \
+  .audit = lls_pol_face_audit
+
+/* These too, but for a manager with its own idea of the transaction, or of where blocks
+ * are. */
+#define LLS_POL_FACE                                                                     \
+  LLS_POL_FACE_ALWAYS, .begin = lls_pol_face_begin, .commit = lls_pol_face_commit,       \
+                       .admit = lls_pol_face_admit, .release = lls_pol_face_release,     \
+                       .info = lls_pol_face_info,                                        \
+                       .preempt_modes = lls_pol_face_preempt_modes,                      \
+                       .table = lls_pol_face_table
 
 #ifdef __cplusplus
 }

@@ -55,8 +55,14 @@ struct lls_pol_side {
   uint32_t own_groups;
   /* set before create: room for what the manager itself changes and copies in a step */
   uint32_t more_changes, more_copies;
-  /* optional, set before create: the manager's own part of a state */
+  /* set before create: the writer of a state and its version, up to 8 letters; NULL: the
+   * state is not handed over */
+  const char *writer;
+  /* optional, set before create: the manager's own part of a state, of an audit */
   int (*pass)(void *manager, struct lls_pol_state_walk *);
+  void (*audit)(void *manager, struct lls_pol_report *);
+  /* optional, set behind create, then call make_empty: the manager's part of that */
+  void (*make_empty)(void *manager);
   /* optional, set before create: adds the holders of a tier's blocks that are in no list
    * to `marks`, by lls_pol_slabs_number */
   void (*mark)(void *manager, uint32_t tier, uint32_t *marks);
@@ -101,6 +107,12 @@ int lls_pol_side_create(struct lls_pol_side *, const struct lls_host *,
                         const struct lls_cache_geometry *);
 void lls_pol_side_destroy(struct lls_pol_side *);
 void lls_pol_side_make_empty(struct lls_pol_side *);
+
+/* Blocks of a list that has `tokens` tokens. */
+static inline uint32_t lls_pol_side_blocks(const struct lls_pol_side *m, uint64_t tokens)
+{
+  return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
+}
 
 /* New units that the sequence takes while it grows by `tokens`. */
 uint32_t lls_pol_side_need(const struct lls_pol_side *, const struct lls_pol_sequence *,
@@ -166,12 +178,11 @@ void lls_pol_side_computed(struct lls_pol_side *, struct lls_pol_sequence *,
 void lls_pol_side_forget(struct lls_pol_side *, const struct lls_request *);
 
 /* A vtable's `kept`, `adopt`, `export_state`; import leaves the side in disorder when it
- * fails. `writer` names the manager and the version of its own section. */
+ * fails. */
 size_t lls_pol_side_kept(struct lls_pol_side *, struct lls_kept_block *, size_t max);
 size_t lls_pol_side_adopt(struct lls_pol_side *, struct lls_kept_block *, size_t n);
-int lls_pol_side_export(struct lls_pol_side *, struct lls_blob *, const char writer[8]);
-int lls_pol_side_import(struct lls_pol_side *, const struct lls_blob *,
-                        const char writer[8]);
+int lls_pol_side_export(struct lls_pol_side *, struct lls_blob *);
+int lls_pol_side_import(struct lls_pol_side *, const struct lls_blob *);
 int lls_pol_side_audit(struct lls_pol_side *, const struct lls_sink *);
 
 #ifdef __cplusplus

@@ -152,6 +152,10 @@ bool lls_pol_slabs_is_taken(const struct lls_pol_slabs *, uint32_t unit);
 bool lls_pol_slabs_fits(const struct lls_pol_slabs *, const uint32_t *blocks);
 /* And if nothing else was held? */
 bool lls_pol_slabs_fits_alone(const struct lls_pol_slabs *, const uint32_t *blocks);
+/* Can a block of the class be had, while nothing is dropped or moved? */
+bool lls_pol_slabs_has_free(const struct lls_pol_slabs *, uint32_t kind);
+/* The units that no block has, and those of blocks without a holder. */
+void lls_pol_slabs_count(const struct lls_pol_slabs *, uint32_t *n_free, uint32_t *kept);
 /* Return the units in whole slabs; and of these, the units without a holder, minus
  * those that cutting slabs may waste: one slab for each class with several blocks per
  * slab. If blocks can be moved, any set of blocks with that many units fits, where a

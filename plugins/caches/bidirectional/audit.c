@@ -227,28 +227,23 @@ void bidi_mark(void *manager, uint32_t tier, uint32_t *marks)
     marks[b] += m->host_blocks[b].owner != LLS_POL_NIL && !is_idle(m, &m->host_blocks[b]);
 }
 
-int bidi_audit(void *self, const struct lls_sink *sink)
+void bidi_audit(void *manager, struct lls_pol_report *a)
 {
-  struct bidirectional *m = self;
-  struct lls_pol_report a = {.m = m, .host = m->side.host, .sink = sink};
-  int rc = lls_pol_side_audit(&m->side, sink);
-  if (rc < 0)
-    return rc;
+  struct bidirectional *m = manager;
   for (uint32_t part = 0; part < 2 * m->n_blocks; part++)
-    if (!lls_pol_report_check(&a,
+    if (!lls_pol_report_check(a,
                               m->parts[part].count + (uint64_t)m->parts[part ^ 1].count <=
                                   m->side.block_tokens,
                               "two tokens in a slot", part))
-      return a.result;
-  if (!audit_tables(&a))
-    return a.result;
+      return;
+  if (!audit_tables(a))
+    return;
   for (uint32_t slot = 0; slot < m->n_slots; slot++)
-    audit_sequence(&a, slot);
-  audit_blocks(&a);
-  if (a.result == 0)
-    audit_host(&a);
-  lls_pol_report_say(&a, "tokens %" PRIu32 " %" PRIu32 " %" PRIu32, m->counts[DISPLACED],
+    audit_sequence(a, slot);
+  audit_blocks(a);
+  if (a->result == 0)
+    audit_host(a);
+  lls_pol_report_say(a, "tokens %" PRIu32 " %" PRIu32 " %" PRIu32, m->counts[DISPLACED],
                      m->counts[CHECKPOINTED], m->counts[RESTORED]);
-  lls_pol_report_end_line(&a);
-  return a.result;
+  lls_pol_report_end_line(a);
 }

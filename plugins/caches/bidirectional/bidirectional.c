@@ -48,7 +48,10 @@ static int make_side(struct bidirectional *m, const struct lls_host *host,
   m->side.more_changes = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
   m->side.more_copies = 4 * (uint32_t)blocks;
   m->side.own_groups = 1;
+  /* its version, and the mode that sequences lie in */
+  m->side.writer = m->params.mode == BOTH_ENDS ? "bidi 5 b" : "bidi 5 l";
   m->side.pass = bidi_pass;
+  m->side.audit = bidi_audit;
   m->side.mark = bidi_mark;
   m->side.moved = bidi_blocks_moved;
   return lls_pol_side_create(&m->side, host, g);
@@ -123,7 +126,8 @@ static int create(const struct lls_host *host, const void *params,
     return rc;
   }
   m->side.slabs[LLS_TIER_HOST].owner = bidi_host_owner(m);
-  bidi_make_empty(m);
+  m->side.make_empty = bidi_make_empty;
+  lls_pol_side_make_empty(&m->side);
   *self = m;
   return 0;
 }
@@ -293,7 +297,7 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
   uint32_t room = spare_of(m, s) + bidi_tail(m, s);
-  uint32_t blocks = tokens > room ? blocks_of(m, tokens - room) : 0;
+  uint32_t blocks = tokens > room ? lls_pol_side_blocks(&m->side, tokens - room) : 0;
   if (m->has_window) { /* blocks that leave it make room for others */
     uint32_t peak = lls_pol_side_peak(&m->side, side_of(m, s), r, 0, tokens);
     blocks = lls_pol_min(blocks, peak - lls_pol_min(peak, s->parts));
@@ -408,18 +412,14 @@ static const struct lls_cache_caps caps = {
 };
 
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
+    LLS_POL_FACE_ALWAYS,
     .caps = &caps,
     .create = create,
     .destroy = destroy,
     .begin = begin,
-    .mark = lls_pol_face_mark,
-    .rollback = lls_pol_face_rollback,
     .commit = commit,
     .admit = admit,
     .release = release,
-    .capacity = lls_pol_face_capacity,
     .need = need,
     .reserve = reserve,
     .preempt = preempt,
@@ -427,11 +427,9 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .info = info,
     .table = table,
-    .copies = lls_pol_face_copies,
     .offload = offload,
     .upload = upload,
     .on_transfer = on_transfer,
-    .audit = bidi_audit,
     .stats = stats,
     .reconfigure = reconfigure,
     .export_state = bidi_export,

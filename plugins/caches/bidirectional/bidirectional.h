@@ -220,11 +220,6 @@ static inline uint32_t unit_of_part(const struct bidirectional *m, uint32_t part
   return unit_of(m, LLS_TIER_DEVICE, part / 2);
 }
 
-static inline uint32_t blocks_of(const struct bidirectional *m, uint64_t tokens)
-{
-  return (uint32_t)((tokens + m->side.block_tokens - 1) / m->side.block_tokens);
-}
-
 /* Returns the token after a part's last one. */
 static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
 {
@@ -318,7 +313,7 @@ void bidi_moved(struct bidirectional *, struct sequence *);
 /* ---- state.c: handing the state over to another generation */
 /* The manager's own part of the side's state. */
 int bidi_pass(void *, struct lls_pol_state_walk *);
-void bidi_make_empty(struct bidirectional *);
+void bidi_make_empty(void *); /* as the side's */
 int bidi_export(void *, struct lls_blob *);
 /* Replaces the state by an exported one. If that can't be taken over, or contradicts
  * itself, the manager is empty afterwards. */
@@ -327,6 +322,7 @@ int bidi_import(void *, const struct lls_blob *);
 /* ---- audit.c */
 /* Adds the holders of blocks, for the side's audit. */
 void bidi_mark(void *, uint32_t tier, uint32_t *marks);
-int bidi_audit(void *, const struct lls_sink *);
+/* As the side's `audit`. */
+void bidi_audit(void *, struct lls_pol_report *);
 
 #endif

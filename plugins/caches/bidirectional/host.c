@@ -117,14 +117,6 @@ struct lls_pol_slabs_owner bidi_host_owner(struct bidirectional *m)
   return (struct lls_pol_slabs_owner){m, next_idle, drop_idle, NULL};
 }
 
-/* Can a host block be had without one that is idle? */
-static bool has_free(const struct bidirectional *m)
-{
-  const struct lls_pol_slabs *pool = &m->side.slabs[LLS_TIER_HOST];
-  const struct lls_pol_slab_class *c = &pool->classes[m->side.kinds[LLS_TIER_HOST][0]];
-  return pool->n_free_slabs > 0 || c->n_used < c->n_slabs * c->per_slab;
-}
-
 /* Returns the host block of a group of the sequence's tokens, a new one if there is
  * none; LLS_POL_NIL if the host is full. */
 static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t group)
@@ -231,7 +223,9 @@ bool bidi_copy_ahead(struct bidirectional *m, uint32_t part)
   for (uint32_t end; from < until; from = end) {
     uint32_t group = from / m->side.block_tokens;
     end = group_end(m, from, until);
-    if (!has_room(m) || (table_of(m, s)[group] == 0 && !has_free(m)))
+    if (!has_room(m) ||
+        (table_of(m, s)[group] == 0 &&
+         !lls_pol_slabs_has_free(pool_of(m), m->side.kinds[LLS_TIER_HOST][0])))
       return false;
     uint32_t block = block_for(m, s, group);
     add(m, &m->counts[AHEAD], copy_out(m, part, block, from, end, LLS_COPY_ASYNC));

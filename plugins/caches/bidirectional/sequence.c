@@ -272,7 +272,9 @@ uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence
         before != LLS_POL_NIL
             ? m->side.block_tokens - m->parts[before].count - m->parts[before ^ 1].count
             : 0;
-    units += until - token > free ? m->units * blocks_of(m, until - token - free) : 0;
+    units += until - token > free
+                 ? m->units * lls_pol_side_blocks(&m->side, until - token - free)
+                 : 0;
     if (at == LLS_POL_NIL)
       return units;
     token = end_of(m, at);

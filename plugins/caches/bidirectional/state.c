@@ -105,15 +105,9 @@ int bidi_pass(void *manager, struct lls_pol_state_walk *w)
   return lls_pol_state_is_read(w) ? derive(m) : 0;
 }
 
-/* The writer of a state, its version, and the mode that its sequences lie in. */
-static void name_writer(const struct bidirectional *m, char writer[8])
+void bidi_make_empty(void *manager)
 {
-  memcpy(writer, m->params.mode == BOTH_ENDS ? "bidi 5 b" : "bidi 5 l", 8);
-}
-
-void bidi_make_empty(struct bidirectional *m)
-{
-  lls_pol_side_make_empty(&m->side);
+  struct bidirectional *m = manager;
   for (uint32_t i = 0; i < 2 * m->n_blocks; i++)
     m->parts[i] =
         (struct part){.owner = LLS_POL_NIL, .previous = LLS_POL_NIL, .next = LLS_POL_NIL};
@@ -130,12 +124,10 @@ void bidi_make_empty(struct bidirectional *m)
 int bidi_export(void *self, struct lls_blob *out)
 {
   struct bidirectional *m = self;
-  char writer[8];
-  name_writer(m, writer);
   if (m->side.journal.open)
     return -EBUSY;
   show(m);
-  int rc = lls_pol_side_export(&m->side, out, writer);
+  int rc = lls_pol_side_export(&m->side, out);
   hide(m);
   return rc;
 }
@@ -143,15 +135,13 @@ int bidi_export(void *self, struct lls_blob *out)
 int bidi_import(void *self, const struct lls_blob *in)
 {
   struct bidirectional *m = self;
-  char writer[8];
-  name_writer(m, writer);
-  int rc = lls_pol_side_import(&m->side, in, writer);
+  int rc = lls_pol_side_import(&m->side, in);
   for (uint32_t i = 0; i < m->n_slots && rc == 0; i++)
     if (lls_pol_rows_held(&m->side.rows, &m->side.rows.sequences[i], 0) > 0)
       take_over(m, i);
   hide(m);
-  rc = lls_pol_state_audit(m, rc, bidi_audit);
+  rc = lls_pol_state_audit(m, rc, lls_pol_face_audit);
   if (rc < 0)
-    bidi_make_empty(m);
+    lls_pol_side_make_empty(&m->side);
   return rc;
 }

@@ -43,7 +43,7 @@ static void copy_before(struct bidirectional *m, const struct sequence *s,
  * worth of tokens. */
 static void copy_next_blocks(struct bidirectional *m, uint32_t blocks)
 {
-  uint32_t wanted = blocks_of(m, m->side.host->engine->max_step_tokens);
+  uint32_t wanted = lls_pol_side_blocks(&m->side, m->side.host->engine->max_step_tokens);
   uint32_t free = lls_pol_slabs_available(&m->side.slabs[LLS_TIER_DEVICE]) / m->units;
   wanted -= lls_pol_min(wanted, free);
   for (uint32_t used = 1; used <= m->side.block_tokens; used++) {

@@ -30,6 +30,7 @@ static int create(const struct lls_host *host, const void *params,
   m->params = *(const struct params *)params;
   device.host_units = 0; /* nothing is swapped */
   m->side.keeps_all = true;
+  m->side.audit = contiguous_audit;
   int rc = lls_pol_side_create(&m->side, host, &device);
   if (rc < 0) {
     destroy(m);
@@ -51,7 +52,8 @@ static uint32_t blocks_for(const struct contiguous *m, const struct lls_request 
       lls_pol_min(all * m->side.block_tokens, m->side.host->engine->max_context);
   uint32_t reserved =
       reservation_of(r, m->params.reserve, (uint32_t)m->params.max_len, limit);
-  return lls_pol_min(blocks_of(m, reserved > tokens ? reserved : tokens), all);
+  return lls_pol_min(lls_pol_side_blocks(&m->side, reserved > tokens ? reserved : tokens),
+                     all);
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -65,9 +67,9 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   if (form != LLS_FORM_NONE && form != LLS_FORM_KV)
     return -ENOTSUP;
   uint64_t length = (uint64_t)s->cached + tokens;
-  if (blocks_of(m, length) > m->side.rows.row_blocks)
+  if (lls_pol_side_blocks(&m->side, length) > m->side.rows.row_blocks)
     return LLS_RESERVE_NEVER;
-  if (blocks_of(m, length) <= contiguous_region(m, s).blocks)
+  if (lls_pol_side_blocks(&m->side, length) <= contiguous_region(m, s).blocks)
     return LLS_RESERVE_OK;
   return contiguous_place(m, s, blocks_for(m, r, length)) ? LLS_RESERVE_OK
                                                           : LLS_RESERVE_LATER;
@@ -88,7 +90,8 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   uint64_t length = (uint64_t)s->cached + tokens;
   if (length > most)
     length = most;
-  uint32_t held = contiguous_region(m, s).blocks, blocks = blocks_of(m, length);
+  uint32_t held = contiguous_region(m, s).blocks,
+           blocks = lls_pol_side_blocks(&m->side, length);
   if (blocks > held && blocks <= m->side.rows.row_blocks)
     blocks = blocks_for(m, r, length);
   out->new_units =
@@ -114,11 +117,6 @@ static void stats(void *self, const struct lls_sink *sink)
   sink->number(sink->context, "tokens_cached", cached);
 }
 
-static int audit(void *self, const struct lls_sink *sink)
-{
-  return contiguous_audit(self, sink);
-}
-
 static const struct lls_param parameters[] = {
     RESERVATION_PARAMETERS(struct params),
 };
@@ -139,7 +137,6 @@ static const struct lls_cache_vtable vtable = {
     .preempt = lls_pol_face_preempt,
     .computed = lls_pol_face_computed,
     .stats = stats,
-    .audit = audit,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -21,11 +21,6 @@ struct contiguous {
   struct params params;
 };
 
-static inline uint32_t blocks_of(const struct contiguous *m, uint64_t tokens)
-{
-  return (uint32_t)((tokens + m->side.block_tokens - 1) / m->side.block_tokens);
-}
-
 /* ---- regions.c: places of sequences */
 
 struct region {
@@ -40,7 +35,7 @@ struct region contiguous_region(const struct contiguous *,
 bool contiguous_place(struct contiguous *, struct lls_pol_sequence *, uint32_t blocks);
 /* Returns the size of the largest gap. */
 uint32_t contiguous_largest_gap(const struct contiguous *);
-/* Checks and prints where the regions are. */
-int contiguous_audit(struct contiguous *, const struct lls_sink *);
+/* The side's `audit`: checks and prints where the regions are. */
+void contiguous_audit(void *, struct lls_pol_report *);
 
 #endif

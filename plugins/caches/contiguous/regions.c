@@ -67,7 +67,8 @@ static bool can_grow_in_place(const struct contiguous *m, struct region own,
 static void copy_blocks(struct contiguous *m, uint32_t from, uint32_t to, uint32_t cached)
 {
   struct lls_pol_side *side = &m->side;
-  uint32_t n = blocks_of(m, cached), units = side->units[LLS_TIER_DEVICE][0];
+  uint32_t n = lls_pol_side_blocks(&m->side, cached),
+           units = side->units[LLS_TIER_DEVICE][0];
   for (uint32_t i = 0; i < n; i++) {
     uint32_t at = to < from ? i : n - 1 - i;
     side->copies[side->n_copies + i] = (struct lls_copy){
@@ -112,8 +113,9 @@ bool contiguous_place(struct contiguous *m, struct lls_pol_sequence *s, uint32_t
       !lls_pol_journal_has_room(&side->journal,
                                 CHANGES_PER_BLOCK * (own.blocks + (uint64_t)blocks + 1)))
     return false;
-  if (!stays && (find_gap(m, own, blocks, &base) < blocks ||
-                 side->n_copies + blocks_of(m, s->cached) > side->max_copies))
+  if (!stays &&
+      (find_gap(m, own, blocks, &base) < blocks ||
+       side->n_copies + lls_pol_side_blocks(&m->side, s->cached) > side->max_copies))
     return false;
   if (begins)
     lls_pol_rows_begin(&side->rows, s);
@@ -141,12 +143,10 @@ static void audit_region(struct contiguous *m, struct lls_pol_report *a, uint32_
   lls_pol_report_end_line(a);
 }
 
-int contiguous_audit(struct contiguous *m, const struct lls_sink *sink)
+void contiguous_audit(void *manager, struct lls_pol_report *a)
 {
-  struct lls_pol_report a = {.m = m, .host = m->side.host, .sink = sink};
-  int rc = lls_pol_side_audit(&m->side, sink);
-  for (uint32_t slot = 0; slot < m->side.rows.n_slots && rc == 0; slot++)
+  struct contiguous *m = manager;
+  for (uint32_t slot = 0; slot < m->side.rows.n_slots && a->result == 0; slot++)
     if (m->side.rows.sequences[slot].row != LLS_POL_NIL)
-      audit_region(m, &a, slot);
-  return rc == 0 ? a.result : rc;
+      audit_region(m, a, slot);
 }

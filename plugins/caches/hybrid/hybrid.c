@@ -7,15 +7,11 @@
 #include "hybrid.h"
 
 #include <llmserve/policy/face.h>
-#include <llmserve/policy/state.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The writer of a state, and its version. */
-static const char writer[8] = "hybrid 3";
 
 static struct lls_pol_sequence *sequence_of(struct hybrid *m, const struct lls_request *r)
 {
@@ -87,6 +83,7 @@ static int create(const struct lls_host *host, const void *params,
   if (m == NULL)
     return -ENOMEM;
   m->params = *(const struct params *)params;
+  m->side.writer = "hybrid 3"; /* and its version */
   make_lists(m, host);
   device.host_units = 0; /* nothing is swapped */
   int rc = lls_pol_side_create(&m->side, &m->host, &device);
@@ -232,20 +229,6 @@ static void stats(void *self, const struct lls_sink *sink)
 
 /* ---- reload ------------------------------------------------------------------------ */
 
-static int export_state(void *self, struct lls_blob *out)
-{
-  return lls_pol_side_export(self, out, writer);
-}
-
-static int import_state(void *self, const struct lls_blob *in)
-{
-  int rc = lls_pol_side_import(self, in, writer);
-  rc = lls_pol_state_audit(self, rc, lls_pol_face_audit);
-  if (rc < 0)
-    lls_pol_side_make_empty(self);
-  return rc;
-}
-
 /* Accepts all reloadable parameters: nothing cached depends on one. */
 static int reconfigure(void *self, const void *params)
 {
@@ -272,18 +255,14 @@ static const struct lls_cache_caps caps = {
 };
 
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
+    LLS_POL_FACE_ALWAYS,
     .caps = &caps,
     .create = create,
     .destroy = destroy,
     .begin = lls_pol_face_begin,
-    .mark = lls_pol_face_mark,
-    .rollback = lls_pol_face_rollback,
     .commit = lls_pol_face_commit,
     .admit = lls_pol_face_admit,
     .release = lls_pol_face_release,
-    .capacity = lls_pol_face_capacity,
     .need = need,
     .reserve = reserve,
     .preempt = lls_pol_face_preempt,
@@ -291,13 +270,11 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .info = info,
     .table = table,
-    .copies = lls_pol_face_copies,
-    .audit = lls_pol_face_audit,
     .forms = forms,
     .stats = stats,
     .reconfigure = reconfigure,
-    .export_state = export_state,
-    .import_state = import_state,
+    .export_state = lls_pol_face_export,
+    .import_state = lls_pol_face_import,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

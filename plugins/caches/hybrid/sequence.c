@@ -18,8 +18,7 @@ static enum list list_in(uint32_t form)
 static uint32_t blocks_of(const struct hybrid *m, const struct lls_pol_sequence *s,
                           uint32_t tokens)
 {
-  uint64_t length = (uint64_t)s->cached + tokens;
-  return (uint32_t)((length + m->side.block_tokens - 1) / m->side.block_tokens);
+  return lls_pol_side_blocks(&m->side, (uint64_t)s->cached + tokens);
 }
 
 uint32_t hybrid_form_of(const struct hybrid *m, const struct lls_pol_sequence *s)

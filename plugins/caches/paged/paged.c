@@ -6,12 +6,7 @@
  */
 #include <llmserve/policy/face.h>
 
-#include <llmserve/policy/state.h>
-
 #include <stdlib.h>
-
-/* The writer of a state, and its version. */
-static const char writer[8] = "paged 7";
 
 struct params {
   bool prefix_sharing;
@@ -29,6 +24,7 @@ static int create(const struct lls_host *host, const void *params,
   struct lls_pol_side *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
+  m->writer = "paged 7"; /* and its version */
   int rc = lls_pol_side_create(m, host, g);
   if (rc < 0) {
     destroy(m);
@@ -44,22 +40,6 @@ static int reconfigure(void *self, const void *params)
   struct lls_pol_side *m = self;
   m->shares = ((const struct params *)params)->prefix_sharing;
   return 0;
-}
-
-static int export_state(void *self, struct lls_blob *out)
-{
-  return lls_pol_side_export(self, out, writer);
-}
-
-/* Replaces the state by an exported one. If that can't be taken over, or contradicts
- * itself, the manager is empty afterwards. */
-static int import_state(void *self, const struct lls_blob *in)
-{
-  int rc = lls_pol_side_import(self, in, writer);
-  rc = lls_pol_state_audit(self, rc, lls_pol_face_audit);
-  if (rc < 0)
-    lls_pol_side_make_empty(self);
-  return rc;
 }
 
 static const struct lls_param parameters[] = {
@@ -88,12 +68,11 @@ static const struct lls_cache_vtable vtable = {
     .prefix = lls_pol_face_prefix,
     .computed = lls_pol_face_computed,
     .stats = lls_pol_face_stats,
-    .audit = lls_pol_face_audit,
     .kept = lls_pol_face_kept,
     .adopt = lls_pol_face_adopt,
     .reconfigure = reconfigure,
-    .export_state = export_state,
-    .import_state = import_state,
+    .export_state = lls_pol_face_export,
+    .import_state = lls_pol_face_import,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

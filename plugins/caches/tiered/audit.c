@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Audits the side, and the transfers of tiered.h. */
+/* Audits the transfers of tiered.h. */
 #include "tiered.h"
 
 #include <string.h>
@@ -67,17 +67,13 @@ static void audit_moving(struct tiered *m, struct lls_pol_report *a)
         "a sequence that does not move", i);
 }
 
-int tiered_audit(struct tiered *m, const struct lls_sink *sink)
+void tiered_audit(void *manager, struct lls_pol_report *a)
 {
-  struct lls_pol_report a = {.m = m, .host = m->side.host, .sink = sink};
-  int rc = lls_pol_side_audit(&m->side, sink);
-  for (uint32_t slot = 0; slot < m->n_slots && rc == 0; slot++) {
-    audit_transfer(m, &a, slot);
-    rc = a.result;
+  struct tiered *m = manager;
+  for (uint32_t slot = 0; slot < m->n_slots && a->result == 0; slot++)
+    audit_transfer(m, a, slot);
+  if (a->result == 0) {
+    audit_moving(m, a);
+    audit_pins(m, a);
   }
-  if (rc == 0) {
-    audit_moving(m, &a);
-    audit_pins(m, &a);
-  }
-  return rc == 0 ? a.result : rc;
 }

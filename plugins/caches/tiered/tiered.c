@@ -8,13 +8,8 @@
 
 #include <llmserve/policy/face.h>
 
-#include <llmserve/policy/state.h>
-
 #include <errno.h>
 #include <stdlib.h>
-
-/* The writer of a state, and its version. */
-static const char writer[8] = "tiered 5";
 
 static struct lls_pol_sequence *sequence_of(struct tiered *m, const struct lls_request *r)
 {
@@ -23,9 +18,9 @@ static struct lls_pol_sequence *sequence_of(struct tiered *m, const struct lls_r
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static void make_empty(struct tiered *m)
+static void make_empty(void *manager)
 {
-  lls_pol_side_make_empty(&m->side);
+  struct tiered *m = manager;
   for (uint32_t slot = 0; slot < m->n_slots; slot++) {
     m->side.rows.sequences[m->n_slots + slot].admitted = 1;
     m->transfers[slot] = (struct transfer){0};
@@ -69,7 +64,9 @@ static int create(const struct lls_host *host, const void *params,
   m->unit_bytes = g->unit_bytes;
   m->n_slots = m->side.more_slots = host->engine->max_requests;
   m->side.converts = true;
+  m->side.writer = "tiered 5"; /* and its version */
   m->side.pass = pass;
+  m->side.audit = tiered_audit;
   int rc = lls_pol_side_create(&m->side, host, g);
   m->transfers = calloc(m->n_slots, sizeof *m->transfers);
   m->moving = calloc(m->n_slots, sizeof *m->moving);
@@ -80,7 +77,8 @@ static int create(const struct lls_host *host, const void *params,
     return rc;
   }
   reconfigure(m, params);
-  make_empty(m);
+  m->side.make_empty = make_empty;
+  lls_pol_side_make_empty(&m->side);
   *self = m;
   return 0;
 }
@@ -199,29 +197,16 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return 0;
 }
 
-/* Units of a tier that no block has, and of blocks without a holder. */
-static void count_units(const struct lls_pol_slabs *slabs, double *n_free,
-                        double *reusable)
-{
-  *n_free = lls_pol_slabs_total(slabs);
-  *reusable = 0;
-  for (uint32_t i = 0; i < slabs->n_classes; i++) {
-    const struct lls_pol_slab_class *c = &slabs->classes[i];
-    *n_free -= c->n_used * c->block_units;
-    *reusable += (c->n_used - c->n_held) * c->block_units;
-  }
-}
-
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct tiered *m = self;
   const struct lls_pol_slabs *device = &m->side.slabs[LLS_TIER_DEVICE];
   const struct lls_pol_slabs *host = &m->side.slabs[LLS_TIER_HOST];
-  double n_free, reusable, on_host = 0, free_on_host = 0, unused, int8 = 0;
-  count_units(device, &n_free, &reusable);
+  uint32_t n_free, reusable, on_host = 0, free_on_host = 0, unused, int8 = 0;
+  lls_pol_slabs_count(device, &n_free, &reusable);
   if (m->side.n_tiers > 1) {
     on_host = lls_pol_slabs_total(host);
-    count_units(host, &free_on_host, &unused);
+    lls_pol_slabs_count(host, &free_on_host, &unused);
   }
   for (uint32_t slot = 0; slot < m->n_slots; slot++) {
     const struct lls_pol_sequence *s = &m->side.rows.sequences[slot];
@@ -235,27 +220,6 @@ static void stats(void *self, const struct lls_sink *sink)
   sink->number(sink->context, "host_units_free", free_on_host);
   sink->number(sink->context, "int8_blocks", int8);
   sink->number(sink->context, "moving", m->n_moving);
-}
-
-static int audit(void *self, const struct lls_sink *sink)
-{
-  return tiered_audit(self, sink);
-}
-
-static int export_state(void *self, struct lls_blob *out)
-{
-  return lls_pol_side_export(self, out, writer);
-}
-
-/* Replaces the state by an exported one. If that can't be taken over, or contradicts
- * itself, the manager is empty afterwards. */
-static int import_state(void *self, const struct lls_blob *in)
-{
-  int rc = lls_pol_side_import(self, in, writer);
-  rc = lls_pol_state_audit(self, rc, audit);
-  if (rc < 0)
-    make_empty(self);
-  return rc;
 }
 
 static const struct lls_param parameters[] = {
@@ -277,18 +241,14 @@ static const struct lls_cache_caps caps = {
 };
 
 static const struct lls_cache_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
+    LLS_POL_FACE_ALWAYS,
     .caps = &caps,
     .create = create,
     .destroy = destroy,
     .begin = lls_pol_face_begin,
-    .mark = lls_pol_face_mark,
-    .rollback = lls_pol_face_rollback,
     .commit = commit,
     .admit = lls_pol_face_admit,
     .release = release,
-    .capacity = lls_pol_face_capacity,
     .need = need,
     .reserve = reserve,
     .preempt = preempt,
@@ -297,17 +257,15 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .info = info,
     .table = lls_pol_face_table,
-    .copies = lls_pol_face_copies,
     .offload = offload,
     .upload = upload,
     .on_transfer = on_transfer,
     .stats = stats,
-    .audit = audit,
     .kept = lls_pol_face_kept,
     .adopt = lls_pol_face_adopt,
     .reconfigure = reconfigure,
-    .export_state = export_state,
-    .import_state = import_state,
+    .export_state = lls_pol_face_export,
+    .import_state = lls_pol_face_import,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -65,7 +65,7 @@ void tiered_list_transfers(struct tiered *);
 /* Called when the listed copies of a transfer have ended: frees their source blocks. */
 void tiered_transferred(struct tiered *, uint32_t transfer);
 
-/* ---- audit.c */
-int tiered_audit(struct tiered *, const struct lls_sink *);
+/* ---- audit.c: as the side's `audit` */
+void tiered_audit(void *, struct lls_pol_report *);
 
 #endif

@@ -60,7 +60,7 @@ static uint32_t past_of(const struct tiered *m, const struct lls_pol_sequence *s
 {
   if (lls_pol_rows_is_state(&m->side.rows, group))
     return 1;
-  return (s->cached + m->side.block_tokens - 1) / m->side.block_tokens;
+  return lls_pol_side_blocks(&m->side, s->cached);
 }
 
 /* Takes the blocks that the sequence goes to. */
@@ -69,8 +69,7 @@ static int take_target(struct tiered *m, struct lls_pol_sequence *s, uint32_t ti
   struct lls_pol_side *side = &m->side;
   struct lls_pol_sequence *to = target_of(m, s);
   uint32_t blocks[LLS_POL_MAX_CLASSES] = {0};
-  uint32_t past = (s->cached + side->block_tokens - 1) / side->block_tokens;
-  lls_pol_side_count(side, s, tier, past, blocks);
+  lls_pol_side_count(side, s, tier, lls_pol_side_blocks(side, s->cached), blocks);
   if (!lls_pol_slabs_fits(&side->slabs[tier], blocks) || side->rows.n_free == 0 ||
       !lls_pol_journal_has_room(&side->journal, CHANGES_PER_BLOCK) ||
       lls_pol_side_trim(side, s) < 0)
