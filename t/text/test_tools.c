@@ -155,6 +155,27 @@ static const struct answer {
      "name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
      "||weather({\"place\": \"3\"})now({})"},
     {"hunyuan", "<think:opensource>hm</think:opensource>yes", "yes|hm|"},
+/* MiniMax M3 */
+#define NS "]<]minimax[>["
+    {"minimax_m3",
+     "<mm:think>hm</mm:think>Look.\n" NS "<tool_call>\n" NS "<invoke name=\"weather\">" NS
+     "<place>Z<a>" NS "</place>" NS "<days>3" NS "</days>" NS "</invoke>\n" NS
+     "<invoke name=\"now\">" NS "</invoke>\n" NS "</tool_call>",
+     "Look.|hm|weather({\"place\": \"Z<a>\", \"days\": 3})now({})"},
+    {"minimax_m3",
+     NS "<tool_call>\n" NS "<invoke name=\"weather\">" NS "<l>" NS "<item>" NS "<a>1" NS
+        "</a>" NS "<b>x" NS "</b>" NS "</item>" NS "<item>" NS "<item>2" NS "</item>" NS
+        "</item>" NS "</l>" NS "<o>" NS "<p>" NS "<p>y" NS "</p>" NS "</p>" NS "</o>" NS
+        "</invoke>\n" NS "</tool_call>done",
+     "done||weather({\"l\": [{\"a\": 1, \"b\": \"x\"}, [2]], \"o\": {\"p\": {\"p\": "
+     "\"y\"}}})"},
+    /* an argument without an end, and a call without one */
+    {"minimax_m3", NS "<tool_call>" NS "<invoke name=\"weather\">" NS "<days>3",
+     "||weather({\"days\": 3})"},
+    {"minimax_m3",
+     NS "<tool_call>" NS "<invoke name=\"weather\">" NS "<days>3" NS "</days>" NS
+        "</tool_call>",
+     "||weather({\"days\": 3})"},
     /* Kimi K3 */
     {"kimi_k3",
      "<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>yes<|close|>"
@@ -308,6 +329,18 @@ static void test_calls_are_cut_off(void **state)
        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{\"city\": "
        "\"Oslo\"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}"
        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+      {"minimax_m3",
+       NS "<tool_call>\n" NS "<invoke name=\"weather\">" NS "<place>Oslo" NS "</place>" NS
+          "</invoke>\n" NS "<invoke name=\"now\">" NS "</invoke>\n" NS "</tool_call>"},
+      {"kimi_k3",
+       "<|open|>tools<|sep|><|open|>call tool=\"weather\" "
+       "index=\"1\"<|sep|><|open|>argument "
+       "key=\"place\" "
+       "type=\"string\"<|sep|>Oslo<|close|>argument<|sep|><|close|>call<|sep|>"
+       "<|open|>call tool=\"now\" index=\"2\"<|sep|><|close|>call<|sep|><|close|>tools"
+       "<|sep|>"},
+      {"apertus", "<|tools_prefix|>[{\"weather\": {\"city\": \"Oslo\"}}, {\"now\": "
+                  "{}}]<|tools_suffix|>"},
   };
   json_t *tools = read_tools();
   (void)state;

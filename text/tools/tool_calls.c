@@ -91,8 +91,8 @@ static int pass_header(const char *mark, const char *text, size_t n, size_t *end
   return near;
 }
 
-/* KEYED, LOOSE: returns -1, 0 or 1 like lls_tool_begins; *end is where the arguments
- * begin. */
+/* KEYED, TAGGED, LOOSE: returns -1, 0 or 1 like lls_tool_begins; *end is where the
+ * arguments begin. */
 static int read_keyed_name(const struct lls_tool_format *format, const char *text,
                            size_t n, size_t *name, size_t *length, size_t *end)
 {
@@ -132,13 +132,16 @@ static bool step_keyed(struct lls_tool_parser *parser)
   parser->mode = LLS_TOOL_IN_KEYS;
   if (parser->options.format->shape == LLS_TOOL_LOOSE)
     lls_tool_begin_loose(parser);
+  else if (parser->options.format->shape == LLS_TOOL_TAGGED)
+    parser->mode = LLS_TOOL_IN_TAGS;
   return true;
 }
 
 bool lls_tool_step_name(struct lls_tool_parser *parser)
 {
   enum lls_tool_shape shape = parser->options.format->shape;
-  bool keyed = shape == LLS_TOOL_KEYED || shape == LLS_TOOL_LOOSE;
+  bool keyed =
+      shape == LLS_TOOL_KEYED || shape == LLS_TOOL_TAGGED || shape == LLS_TOOL_LOOSE;
   return keyed ? step_keyed(parser) : step_named(parser);
 }
 

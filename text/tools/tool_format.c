@@ -68,6 +68,19 @@ static const struct lls_tool_format formats[] = {
         .signs = {"minimax:tool_call", "<invoke name=", "<parameter name="},
     },
     {
+        .name = "minimax_m3",
+        .shape = LLS_TOOL_TAGGED,
+        .open = {"]<]minimax[>[<tool_call>"},
+        .close = "]<]minimax[>[</tool_call>",
+        .lasting = true,
+        .name_begin = "]<]minimax[>[<invoke name=\"",
+        .name_end = "\">",
+        .key_begin = "]<]minimax[>[<",
+        .key_end = ">",
+        .call_end = "]<]minimax[>[</invoke>",
+        .signs = {"]<]minimax[>[", "<tool_call>"},
+    },
+    {
         .name = "glm4",
         .shape = LLS_TOOL_KEYED,
         .open = {"<tool_call>"},
@@ -337,6 +350,7 @@ static const struct lls_tool_format formats[] = {
 static const struct lls_reasoning_format reasonings[] = {
     {"kimi_k3", "<|open|>think<|sep|>", "<|close|>think<|sep|>", "<|open|>"},
     {"hunyuan", "<think:opensource>", "</think:opensource>", ":opensource"},
+    {"minimax_m3", "<mm:think>", "</mm:think>", NULL},
     {"think", "<think>", "</think>", NULL},
     {"mistral", "[THINK]", "[/THINK]", NULL},
     {"command", "<|START_THINKING|>", "<|END_THINKING|>", NULL},

@@ -14,6 +14,7 @@ enum lls_tool_shape {
   LLS_TOOL_JSON,   /* {"name": ..., "arguments": {...}}, alone or in an array */
   LLS_TOOL_NAMED,  /* the name, name_end, and the arguments as JSON */
   LLS_TOOL_KEYED,  /* the name, and each argument with its key, between marks */
+  LLS_TOOL_TAGGED, /* the name, and each argument as an element of its own name */
   LLS_TOOL_LOOSE,  /* the name, and arguments in brackets that are nearly JSON */
   LLS_TOOL_CHANNEL /* gpt-oss' messages, whose headers name the recipient */
 };
@@ -56,13 +57,13 @@ struct lls_tool_format {
   bool name_is_key;      /* JSON: a call is {"NAME": {arguments}} */
   const char *not_a_name;  /* NAMED: a name that introduces content instead of a call,
                             * or NULL */
-  const char *key_begin;   /* KEYED */
-  const char *key_end;     /* KEYED */
+  const char *key_begin;   /* KEYED; TAGGED: beginning of a tag */
+  const char *key_end;     /* KEYED; TAGGED: end of a tag */
   const char *value_begin; /* KEYED: mark after key_end and white space, or NULL;
                             * LOOSE: mark around strings, or NULL: quotes */
   const char *value_end;   /* KEYED */
   bool exact;              /* KEYED: line breaks beside the marks belong to values */
-  const char *call_end;    /* KEYED: mark after the last argument */
+  const char *call_end;    /* KEYED, TAGGED: mark after the last argument */
   const char *signs[LLS_TOOL_MARKS]; /* a template that contains all of these has this
                                       * format */
   bool short_ids;                    /* the template requires ids of 9 letters and
@@ -79,13 +80,14 @@ struct lls_reasoning_format {
 
 /* The names of all formats, for messages; test_tools.c compares them with the tables. */
 #define LLS_TOOL_FORMAT_NAMES                                                            \
-  "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, glm4, hunyuan, "        \
+  "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, minimax_m3, glm4, "     \
+  "hunyuan, "                                                                            \
   "deepseek_v3.2, minicpm5, kimi_k2, kimi_k3, solar_open, deepseek_r1, deepseek_v3.1, "  \
   "mistral_v11, mistral, phi4, granite, command_r7b, command_r_plus, gigachat3, "        \
   "nemotron_v2, apertus, apriel, functools, functionary_v3.1, gemma4, lfm2, hermes, "    \
   "llama3_json, generic"
 #define LLS_REASONING_FORMAT_NAMES                                                       \
-  "kimi_k3, hunyuan, think, mistral, command, seed, gemma4, apertus"
+  "kimi_k3, hunyuan, minimax_m3, think, mistral, command, seed, gemma4, apertus"
 
 /* Finds a format by its name in [model] tool_format; NULL if there is none. */
 const struct lls_tool_format *lls_tool_format_find(const char *name);

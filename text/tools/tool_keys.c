@@ -15,7 +15,7 @@
 #include "text/tools/tool_parser_internal.h"
 #include "text/tools/tool_types.h"
 
-static const json_t *parameters_of(const struct lls_tool_parser *parser)
+const json_t *lls_tool_parameters(const struct lls_tool_parser *parser)
 {
   const struct lls_tool_answer *answer = parser->answer;
   const char *name = answer->n_calls > 0 ? answer->calls[answer->n_calls - 1].name : "";
@@ -68,10 +68,8 @@ static bool emit_as_json(struct lls_tool_parser *parser, unsigned types, const c
   return emitted;
 }
 
-/* Emits a value: as a string if that type is allowed, except null if that is allowed,
- * too. */
-static void emit_value(struct lls_tool_parser *parser, unsigned types, const char *text,
-                       size_t n)
+void lls_tool_emit_value(struct lls_tool_parser *parser, unsigned types, const char *text,
+                         size_t n)
 {
   bool any = types == LLS_TOOL_TYPE_ANY;
   unsigned others =
@@ -106,7 +104,7 @@ static bool says(const struct argument *a, const char *word)
 static unsigned types_of(const struct lls_tool_parser *parser, const struct argument *a,
                          const json_t *name)
 {
-  const json_t *parameters = parameters_of(parser);
+  const json_t *parameters = lls_tool_parameters(parser);
   const char *key = json_string_value(name);
   const json_t *schema =
       key != NULL ? json_object_get(json_object_get(parameters, "properties"), key)
@@ -140,7 +138,7 @@ static void emit_argument(struct lls_tool_parser *parser, const struct argument 
                           parser->has_arguments ? 2 : 1);
   emit_json(parser, name);
   lls_tool_emit_arguments(parser, ": ", 2);
-  emit_value(parser, types_of(parser, a, name), value, n);
+  lls_tool_emit_value(parser, types_of(parser, a, name), value, n);
   json_decref(name);
 }
 
@@ -200,7 +198,7 @@ static int is_key(const struct lls_tool_parser *parser, const char *text, const 
   if (near <= 0)
     return near;
   json_t *name = json_stringn(key, (size_t)(key_end - key));
-  const json_t *properties = json_object_get(parameters_of(parser), "properties");
+  const json_t *properties = json_object_get(lls_tool_parameters(parser), "properties");
   bool known = json_is_string(name) &&
                json_object_get(properties, json_string_value(name)) != NULL;
   json_decref(name);

@@ -277,6 +277,7 @@ static bool step(struct lls_tool_parser *parser)
       [LLS_TOOL_IN_ARGUMENTS] = lls_tool_step_arguments,
       [LLS_TOOL_IN_LOOSE] = lls_tool_step_loose,
       [LLS_TOOL_IN_KEYS] = lls_tool_step_keys,
+      [LLS_TOOL_IN_TAGS] = lls_tool_step_tags,
       [LLS_TOOL_AFTER_CALL] = lls_tool_step_after,
       [LLS_TOOL_AT_MESSAGE] = lls_tool_step_message,
       [LLS_TOOL_IN_HEADER] = lls_tool_step_message,
@@ -304,11 +305,13 @@ void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, siz
 /* Ends the answer within a call that was reported. */
 static void finish_call(struct lls_tool_parser *parser, bool cut)
 {
+  bool keys = parser->mode == LLS_TOOL_IN_KEYS || parser->mode == LLS_TOOL_IN_TAGS;
   if (parser->mode == LLS_TOOL_IN_KEYS)
     lls_tool_finish_keys(parser, cut);
+  else if (parser->mode == LLS_TOOL_IN_TAGS)
+    lls_tool_finish_tags(parser, cut);
   if (lls_json_repair_is_whole(&parser->repair) ||
-      (!cut && parser->mode == LLS_TOOL_IN_KEYS && !parser->has_arguments &&
-       parser->held.length == 0))
+      (!cut && keys && !parser->has_arguments && parser->held.length == 0))
     lls_tool_end_call(parser);
   parser->calling = false;
   lls_text_clear(&parser->held);

@@ -24,6 +24,7 @@ enum lls_tool_mode {
   LLS_TOOL_IN_ARGUMENTS, /* after the name: JSON arguments */
   LLS_TOOL_IN_LOOSE,     /* after the name: arguments that are nearly JSON */
   LLS_TOOL_IN_KEYS,      /* after the name: arguments with keys */
+  LLS_TOOL_IN_TAGS,      /* after the name: arguments as elements */
   LLS_TOOL_AFTER_CALL,
   LLS_TOOL_AT_MESSAGE, /* gpt-oss: before a header */
   LLS_TOOL_IN_HEADER,
@@ -129,6 +130,15 @@ bool lls_tool_step_object(struct lls_tool_parser *parser);    /* tool_objects.c 
 void lls_tool_begin_loose(struct lls_tool_parser *parser);
 bool lls_tool_step_loose(struct lls_tool_parser *parser);
 bool lls_tool_step_keys(struct lls_tool_parser *parser); /* tool_keys.c */
+bool lls_tool_step_tags(struct lls_tool_parser *parser); /* tagged.c */
+/* Like lls_tool_finish_keys, but an argument that was cut is left out. */
+void lls_tool_finish_tags(struct lls_tool_parser *parser, bool cut);
+/* Returns the schema of the arguments of the call, or NULL (tool_keys.c). */
+const json_t *lls_tool_parameters(const struct lls_tool_parser *parser);
+/* Emits a text as a value of one of these types (bits of lls_tool_type): as a string if
+ * that type is allowed, except null if that is allowed, too (tool_keys.c). */
+void lls_tool_emit_value(struct lls_tool_parser *parser, unsigned types, const char *text,
+                         size_t n);
 /* Ends an answer within a call (tool_keys.c): takes the arguments that arrived, and
  * closes them unless the answer was cut. */
 void lls_tool_finish_keys(struct lls_tool_parser *parser, bool cut);
