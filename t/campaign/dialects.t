@@ -95,7 +95,7 @@ sub body_of {
     return %body if !$wild;
     for (1 .. 1 + int rand 3) {
         my $name = pick(keys %$fields);
-        $body{$name} = pick(@wild) if $name !~ /\A(?:background|stream|n|n_cmpl|response_fields|samplers)\z/;
+        $body{$name} = pick(@wild) if $name !~ /\A(?:background|stream|n|n_cmpl|prompt_logprobs|response_fields|samplers)\z/;
     }
     return %body;
 }

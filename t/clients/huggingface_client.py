@@ -18,7 +18,7 @@ same(len(whole.details.tokens), 8, "  with each token")
 parts = list(client.text_generation(PROMPT, max_new_tokens=8, details=True, stream=True))
 same((parts[-1].generated_text, parts[-1].details.generated_tokens), (said, 8), "  of a stream")
 ok(client.text_generation(PROMPT, max_new_tokens=8, return_full_text=True).startswith(PROMPT), "return_full_text")
-raises(ValidationError, lambda: client.text_generation(PROMPT, typical_p=0.5), "an error")
+raises(ValidationError, lambda: client.text_generation(PROMPT, watermark=True), "an error")
 
 azure = AzureOpenAI(azure_endpoint=sys.argv[1], api_key="none", api_version="2024-06-01", max_retries=0)
 ASK = {"model": MODEL, "max_tokens": 4}

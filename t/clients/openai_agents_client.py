@@ -40,7 +40,11 @@ async def run(model, name, *more):
     same(kinds >= {"raw_response_event", "run_item_stream_event"}, True, "  with events")
 
 
-asyncio.run(run(OpenAIChatCompletionsModel(MODEL, client), "chat"))
-called.clear()
-asyncio.run(run(OpenAIResponsesModel(MODEL, client), "responses", WebSearchTool()))
+async def both():
+    await run(OpenAIChatCompletionsModel(MODEL, client), "chat")
+    called.clear()
+    await run(OpenAIResponsesModel(MODEL, client), "responses", WebSearchTool())
+
+
+asyncio.run(both())  # one loop: the client keeps its connections
 end()
