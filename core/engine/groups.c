@@ -132,7 +132,7 @@ static int check_states(const struct lls_engine *e, uint32_t most, struct lls_er
     return 0;
   return lls_fail(err, -ENOTSUP,
                   "layers of this model keep a state of each sequence, which this cache "
-                  "manager cannot: set [plugins] cache = paged");
+                  "manager cannot: set [plugins] cache = tiered or paged");
 }
 
 int lls_engine_divide_layers(struct lls_engine *e, struct lls_error *err)

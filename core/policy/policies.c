@@ -68,7 +68,7 @@ static int check_groups(const struct lls_instance *in,
   if (last->kind == LLS_GROUP_STATE && !lls_cache_keeps(&module->cache, LLS_GROUP_STATE))
     return lls_fail(err, -ENOTSUP,
                     "%u layers of this model keep a state of each sequence, which cache "
-                    "manager %s cannot: set [plugins] cache = paged",
+                    "manager %s cannot: set [plugins] cache = tiered or paged",
                     last->layers, module->descriptor->id);
   if (in->caps.n_groups <= lls_cache_groups(&module->cache))
     return 0;
