@@ -44,8 +44,9 @@ int lls_json_token_id(const json_t *value, size_t index, const char *param,
   char shown[48];
   if (!lls_json_integer(value, &id) || id < 0 || id >= vocab)
     return lls_api_fail(error, 400, NULL, param,
-                        "'%s' must hold token ids from 0 to %u; item %zu is %s", param,
-                        vocab - 1, index, lls_json_excerpt(value, shown, sizeof shown));
+                        "'%s' must hold token ids from 0 to %u; item %zu is %s%s", param,
+                        vocab - 1, index, lls_json_excerpt(value, shown, sizeof shown),
+                        json_is_integer(value) ? ", which is out of vocabulary" : "");
   *out = (int32_t)id;
   return 0;
 }

@@ -214,7 +214,7 @@ static int keep_object(void *context, sqlite3_stmt *row)
 
 static int none(const char *id, struct lls_error *err)
 {
-  return lls_fail(err, -ENOENT, "there is no response '%.80s'", id);
+  return lls_fail(err, -ENOENT, "Response with id '%.80s' not found.", id);
 }
 
 json_t *lls_responses_find(struct lls_store *store, const char *tenant, const char *id,

@@ -93,7 +93,7 @@ is_deeply [$half->{status}, @{ $half->{json} }{qw(id status)}], [200, $id, 'canc
 is_deeply [look($id), cancel($id)->{json}], [($half->{json}) x 2], '  once, and stays so';
 ok $server->metric_becomes('llmserve_generations_live', 1), '  its work ends';    # that of ask(300)
 is cancel($first->{id})->{json}{status}, 'incomplete', 'one that is over stays as it was';
-is_deeply code(cancel($whole->{id})), [400, 'only responses with "background" can be cancelled: for others close the connection'], 'others: 400';
+is_deeply code(cancel($whole->{id})), [400, 'Cannot cancel a synchronous response: only responses with "background" can be cancelled, for others close the connection'], 'others: 400';
 is cancel('resp_none')->{status}, 404, 'none: 404';
 $id = ask(400)->{json}{id};
 is_deeply code($server->post('/v1/responses', { input => 'x', previous_response_id => $id }))->[0], 409, 'one that runs cannot be continued';
@@ -110,7 +110,7 @@ is_deeply [@{ $all[-1] }{qw(type)}, $all[-1]{response}{status}], ['response.inco
 
 # ---- refused ------------------------------------------------------------------------------------
 
-is_deeply code(ask(4, store => $false)), [400, q('background' is not possible: 'store' is false, and the client gets the response from the store)], 'one that is not stored';
+is_deeply code(ask(4, store => $false)), [400, q(background can only be used when `store` is true: the client gets the response from the store)], 'one that is not stored';
 is code(ask(4, background => 1))->[0], 400, 'a number';
 is ask(4000)->{status}, 400, 'one that is too long is refused at once';
 

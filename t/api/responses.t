@@ -202,7 +202,7 @@ for (
     [{ input => 'a', conversation => 'conv-1' }, 'conversation', qr/send all items as 'input'/],
     [{ input => [{ type => 'compaction', encrypted_content => 'other' }] }, 'input', qr/a compaction that is not of this server/],
     [{ input => 'a', prompt => { id => 'p' } }, 'prompt', qr/no named prompts/],
-    [{ input => 'a', background => $true }, 'background', qr/is not possible: this server stores no responses/],
+    [{ input => 'a', background => $true }, 'background', qr/only be used when `store` is true: this server stores no responses/],
     [{ input => 'a', truncation => 'some' }, 'truncation', qr/must be "auto" or "disabled"/],
     [{ input => [{ role => 'user', content => 'gone' }, { role => 'user', content => 'x ' x 600 }], truncation => 'auto' }, 'input', qr/maximum context length is 512/],
     [{ input => 'a', tools => [5] }, 'tools', qr/tools\[0\] must be an object with a "type"/],

@@ -241,10 +241,10 @@ static int check_background(const json_t *body, const struct lls_past *past,
   if (is_to_be_stored(body, past))
     return 0;
   return lls_api_fail(error, 400, "unsupported_parameter", "background",
-                      "'background' is not possible: %s",
-                      past->why_none != NULL ? past->why_none
-                                             : "'store' is false, and the client gets "
-                                               "the response from the store");
+                      "background can only be used when `store` is true: %s",
+                      past->why_none != NULL
+                          ? past->why_none
+                          : "the client gets the response from the store");
 }
 
 /* Returns the request's members that the answer repeats, defaults included. */

@@ -44,7 +44,8 @@ static void ask_cancel(struct lls_store_call *call, struct lls_store *store)
   json_decref(call->answer);
   call->answer = NULL;
   call->status = lls_fail(&call->error, -EINVAL,
-                          "only responses with \"background\" can be cancelled: for "
+                          "Cannot cancel a synchronous response: only responses with "
+                          "\"background\" can be cancelled, for "
                           "others close the connection");
 }
 
