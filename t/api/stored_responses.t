@@ -26,11 +26,11 @@ sub stored { return $server->get("/v1/responses/$_[0]")->{status} }
 my $first = ask('Once')->{json};
 is $first->{store}, $true, 'a response is stored';
 is stored($first->{id}), 200, '  and found';
-my $none = 'there is no response';
+my $none = "Response with id '";
 for my $case (
-    [404, qr/$none 'resp_none'/, GET    => '/v1/responses/resp_none'],
-    [404, qr/$none 'resp_none'/, GET    => '/v1/responses/resp_none/input_items'],
-    [404, qr/$none 'resp_none'/, DELETE => '/v1/responses/resp_none'],
+    [404, qr/${none}resp_none' not found/, GET    => '/v1/responses/resp_none'],
+    [404, qr/${none}resp_none' not found/, GET    => '/v1/responses/resp_none/input_items'],
+    [404, qr/${none}resp_none' not found/, DELETE => '/v1/responses/resp_none'],
     [404, qr/$none/,             GET    => "/v1/responses/$first->{id}/else"],
     [404, qr/$none/,             GET    => '/v1/responses/' . 'x' x 500],
     [400, qr/whose events are kept/, GET => "/v1/responses/$first->{id}?stream=true"],
