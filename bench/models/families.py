@@ -76,6 +76,7 @@ FAMILIES = [
            rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
     family("minicpm", 48, "GraniteConfig", "minicpm", num_hidden_layers=1, embedding_multiplier=1.5, residual_multiplier=0.7,
            attention_multiplier=8**-0.5, logits_scaling=0.8, tie_word_embeddings=True),
+    family("mimo", 23, "Qwen2Config", None, num_hidden_layers=1, rope_parameters=ROPE | {"rope_theta": 640000.0}),
     family("pythia", 47, "GPTNeoXConfig", "gptneox", num_hidden_layers=1, rope_parameters=ROPE | {"partial_rotary_factor": 0.5}),
     family("ministral-3", 20, "Ministral3Config", "mistral3", head_dim=8,
            rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 8.0,

@@ -117,6 +117,23 @@ def rename_minicpm(folder):
     path.write_text(json.dumps(c, indent=2) + "\n")
 
 
+def rename_mimo(folder):
+    """MiMo's own class is not in transformers either: it is Qwen2's beside layers for further tokens, which the model
+    does not run by itself."""
+    from safetensors.torch import load_file, save_file
+    path = folder / "config.json"
+    c = json.loads(path.read_text())
+    c |= {"architectures": ["MiMoForCausalLM"], "model_type": "mimo", "attention_bias": True, "use_mtp": True,
+          "num_nextn_predict_layers": 1}
+    path.write_text(json.dumps(c, indent=2) + "\n")
+    state = load_file(folder / "model.safetensors")
+    extra = {n.replace("model.layers.0.", "model.mtp_layers.0."): p for n, p in state.items() if ".layers.0." in n}
+    norm = next(p for n, p in extra.items() if n.endswith("input_layernorm.weight"))
+    extra |= {f"model.mtp_layers.0.{n}_layernorm.weight": norm for n in ("token", "hidden", "final")}
+    extra["model.mtp_layers.0.input_proj.weight"] = torch.zeros(norm.numel(), 2 * norm.numel(), dtype=norm.dtype)
+    save_file({n: p.clone() for n, p in (state | extra).items()}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
 def make(f, out, quiet=False):
     folder = out / f["name"]
     seed = 100 + sum(map(ord, f["name"]))
@@ -136,6 +153,8 @@ def make(f, out, quiet=False):
         turn_experts(folder)
     if f["name"] == "minicpm":
         rename_minicpm(folder)
+    if f["name"] == "mimo":
+        rename_mimo(folder)
     if f["gguf"] is not None:
         import gguf_file
         gguf_file.write(f, text, folder)

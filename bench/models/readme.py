@@ -37,6 +37,7 @@ ROWS = [
     row("Hy3; ERNIE 4.5's mixtures", "hy3", "ernie-4.5-moe"),
     row("DeepSeek V2, V3; Kimi K2", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3"),
     row("GLM-4.7-Flash; MiniCPM3", "glm-4.7-flash", "minicpm3"),
+    row("MiMo-7B", "mimo"),
     row("Llama 4: text part", "llama-4", "llama-4-top2", gguf="yes"),
     row("Mistral 4: text part; Large 3", "mistral-4", gguf="yes (Large 3: GGUF only)"),
     row("Qwen3-Next; Qwen3.5, 3.6; LFM2", "qwen3-next", "qwen3.5", "qwen3.5-moe", "lfm2"),

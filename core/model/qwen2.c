@@ -2,6 +2,7 @@
 /*
  * Qwen2 (arXiv 2407.10671) and Qwen2.5: Llama's graph with biases on query, key and
  * value. If the window is switched on, the layers from max_window_layers on have it.
+ * MiMo-7B is a Qwen2 beside layers that predict further tokens, which are passed over.
  */
 #include "core/model/architecture.h"
 
@@ -31,15 +32,18 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
 {
   int rc = lls_config_llama(json, out, err);
+  lls_json_get(json, "num_nextn_predict_layers"); /* of MiMo, in tensors of other names */
+  lls_json_get(json, "use_mtp");
   out->qkv_bias = true;
   out->output_bias = false;
   return rc < 0 ? rc : lls_config_qwen_window(json, out, err);
 }
 
-static const char *const names[] = {"Qwen2ForCausalLM", "Qwen2Model", NULL};
+static const char *const names[] = {"Qwen2ForCausalLM", "Qwen2Model", "MiMoForCausalLM",
+                                    NULL};
 
 const struct lls_architecture lls_qwen2 = {
-    .title = "Qwen2 and 2.5",
+    .title = "Qwen2 and 2.5, MiMo",
     .names = names,
     .configure = configure,
     .tensors =

@@ -191,6 +191,7 @@ int main(int argc, char **argv)
       "qwen3.5",
       "qwen3.5-moe",
       "mistral-4",
+      "mimo",
       "llama-4",
       "llama-4-top2",
   };
