@@ -14,6 +14,7 @@
 #define PROBE_LATER_MS 100  /* after the first second */
 #define KILL_AFTER_MS  5000 /* beyond [server] drain_timeout */
 #define MOST_BACKOFF_S 60
+#define DRAINED        3 /* exit status after /admin/drain?model=NAME */
 
 const char *lls_hosted_state_name(const struct lls_hosted *m)
 {
@@ -144,7 +145,8 @@ static void on_process_end(struct lls_hosted *m, int64_t status, int signal)
   describe_end(m, how, sizeof how);
   if (was == LLS_HOSTED_LOADING)
     fail_load(m, how);
-  else if (was == LLS_HOSTED_LOADED && !m->routing->draining) {
+  else if (was == LLS_HOSTED_LOADED && !m->routing->draining &&
+           (signal != 0 || (status != 0 && status != DRAINED))) {
     m->failed = true;
     m->crashes++;
     lls_log(m->routing->options.log, LLS_LOG_ERROR, "models",

@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "config.h"
+#include "core/api/admin/waits.h"
 #include "core/base/json_memory.h"
 
 /* ---- lists ------------------------------------------------------------------------- */
@@ -218,18 +219,24 @@ static void answer_status(struct lls_routing *routing, struct lls_http_exchange 
     else
       json_decref(one);
   }
-  lls_api_reply_json(exchange, 200,
-                     json_pack("{s:s, s:s, s:I, s:s, s:o}", "version", PACKAGE_VERSION,
-                               "state", routing->draining ? "draining" : "ok", "started",
-                               (json_int_t)routing->started_s, "config",
-                               routing->config->ini.path, "models", models));
+  lls_api_reply_json(
+      exchange, 200,
+      json_pack("{s:s, s:s, s:I, s:s, s:I, s:o}", "version", PACKAGE_VERSION, "state",
+                routing->draining ? "draining" : "ok", "started",
+                (json_int_t)routing->started_s, "config", routing->config->ini.path,
+                "generation", (json_int_t)routing->generation, "models", models));
 }
 
 static void answer_reload(struct lls_routing *routing, struct lls_http_exchange *exchange)
 {
-  routing->options.reload(routing->options.context);
-  lls_api_reply_json(exchange, 202,
-                     json_pack("{s:s}", "status", "reloading: the log has the outcome"));
+  struct lls_api_error error;
+  if (routing->draining) {
+    lls_api_fail(&error, 503, "draining", NULL, "the server is being stopped");
+    lls_api_error_reply(exchange, &error);
+    return;
+  }
+  if (lls_wait_add(&routing->reload_waits, exchange, routing->reloads_begun + 1))
+    routing->options.reload(routing->options.context);
 }
 
 static void answer_drain(struct lls_routing *routing, struct lls_http_exchange *exchange)

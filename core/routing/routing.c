@@ -9,6 +9,7 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "core/api/admin/waits.h"
 #include "core/base/check.h"
 #include "core/base/least.h"
 
@@ -156,6 +157,7 @@ int lls_routing_create(const struct lls_routing_options *options,
   routing->options = *options;
   routing->config = options->config;
   routing->started_s = (int64_t)time(NULL);
+  routing->generation = 1;
   size_t half = (size_t)options->config->server.api.http.max_unsent / 2;
   routing->upstreams.uv = options->uv;
   routing->upstreams.thread = lls_this_thread();
@@ -227,6 +229,29 @@ int lls_routing_reconfigure(struct lls_routing *routing, const struct lls_config
   }
   lls_routing_tick_soon(routing);
   return rc;
+}
+
+void lls_routing_reload_begins(struct lls_routing *routing)
+{
+  LLS_ROUTING_ON_MAIN(routing);
+  routing->reloads_begun++;
+}
+
+void lls_routing_reloaded(struct lls_routing *routing, bool good, const char *message)
+{
+  struct lls_http_exchange *exchange;
+  struct lls_api_error error;
+  LLS_ROUTING_ON_MAIN(routing);
+  routing->generation += good;
+  lls_api_fail(&error, 409, "reload_refused", NULL, "%s", message);
+  while ((exchange = lls_wait_take(&routing->reload_waits, routing->reloads_begun)) !=
+         NULL)
+    if (good)
+      lls_api_reply_json(exchange, 200,
+                         json_pack("{s:s, s:I, s:s}", "status", "reloaded", "generation",
+                                   (json_int_t)routing->generation, "message", message));
+    else
+      lls_api_error_reply(exchange, &error);
 }
 
 void lls_routing_drain(struct lls_routing *routing)

@@ -52,6 +52,10 @@ void lls_routing_begin(struct lls_routing *routing, struct lls_api *api);
 int lls_routing_reconfigure(struct lls_routing *routing, const struct lls_config *config,
                             struct lls_error *err);
 
+/* A reload has begun, or has ended: the clients that have asked for it are answered. */
+void lls_routing_reload_begins(struct lls_routing *routing);
+void lls_routing_reloaded(struct lls_routing *routing, bool good, const char *message);
+
 /* Refuses new requests. */
 void lls_routing_drain(struct lls_routing *routing);
 /* True if no request is under way. */

@@ -96,7 +96,9 @@ struct lls_routing {
   struct lls_hosted *models;           /* utlist */
   struct lls_model_process *processes; /* utlist: those not reaped yet */
   unsigned n_processes, n_relays;
-  unsigned n_made; /* processes made so far: numbers their sockets */
+  uint64_t reloads_begun, generation;
+  struct lls_wait *reload_waits; /* exchanges that wait for a reload, by its number */
+  unsigned n_made;               /* processes made so far: numbers their sockets */
   uv_timer_t timer;
   void (*on_tick)(uv_timer_t *timer);
   void (*make_room)(struct lls_routing *routing); /* lls_routing_make_room */

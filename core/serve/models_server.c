@@ -226,6 +226,7 @@ static void on_read(uv_work_t *work, int status)
 {
   struct models_server *m = work->data;
   struct lls_error err = {0};
+  char said[64];
   int rc = status < 0 ? status : m->read;
   m->reloading = false;
   for (size_t i = 0; i < m->errors.n; i++)
@@ -240,6 +241,8 @@ static void on_read(uv_work_t *work, int status)
   lls_config_errors_free(&m->errors);
   if (m->s->closing)
     return;
+  snprintf(said, sizeof said, "%zu models", m->s->config->models.n);
+  lls_routing_reloaded(m->routing, rc == 0, rc == 0 ? said : err.text);
   if (rc == 0)
     lls_log(&m->s->log, LLS_LOG_INFO, "reload", "%zu models", m->s->config->models.n);
   else
@@ -263,6 +266,7 @@ static void begin_reload(struct models_server *m)
   if (m->reloading || m->s->stopping || m->s->api == NULL)
     return;
   server_reloading();
+  lls_routing_reload_begins(m->routing);
   m->reloading = true;
   m->work.data = m;
   m->read = -ECANCELED;

@@ -88,6 +88,10 @@ like $server->get('/metrics?model=chat')->{content}, qr/^vllm:request_success_to
 is $server->metric('llmserve_model_loaded{model_name="chat"}'), 1, "the router's";
 is $server->get('/admin/queues')->{status}, 400, "administration of what?";
 is $server->get('/admin/queues?model=chat')->{status}, 200, '  of a model';
+my $ctl = LlmServer::built('llmserve-ctl') . " -a $server->{address} -c $server->{folder}/llmserve.ini";
+like qx($ctl status), qr/^chat +loaded, 0 requests.*^embed +loaded/ms, 'llmserve-ctl';
+like qx($ctl -m chat status), qr/serving chat .*^scheduler +fcfs/ms, '  about one';
+is qx($ctl reload), "generation 2: 2 models\n", '  reload';
 is $server->get('/openapi.json')->{status}, 200, 'the description';
 
 # ---- load and unload --------------------------------------------------------------------

@@ -137,15 +137,26 @@ static int read_head(struct lls_text *text)
   return status;
 }
 
+/* Appends ?model=NAME, or &model=NAME to a path with a query. */
+static void write_model(const char *model, const char *path, struct lls_text *request)
+{
+  lls_text_printf(request, "%cmodel=", strchr(path, '?') != NULL ? '&' : '?');
+  for (; *model != '\0'; model++)
+    lls_text_printf(request, "%%%02X", (unsigned char)*model);
+}
+
 /* Uses localhost as Host, which every server accepts as its own name whatever its
  * address. */
 static void write_request(const struct ctl_server *server, const char *method,
                           const char *path, const char *body, struct lls_text *request)
 {
+  lls_text_printf(request, "%s %s", method, path);
+  if (server->model != NULL)
+    write_model(server->model, path, request);
   lls_text_printf(request,
-                  "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
+                  " HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
                   "Connection: close\r\n%s",
-                  method, path, strlen(body),
+                  strlen(body),
                   body[0] != '\0' ? "Content-Type: application/json\r\n" : "");
   if (server->key[0] != '\0')
     lls_text_printf(request, "Authorization: Bearer %s\r\n", server->key);

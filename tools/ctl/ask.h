@@ -14,7 +14,8 @@
 
 struct ctl_server {
   const char *address;
-  const char *key; /* an API key; "": none */
+  const char *key;   /* an API key; "": none */
+  const char *model; /* of several that the server has; NULL: the request is about all */
 };
 
 /* Writes the first address without TLS in [server] listen; the last one if each has TLS,

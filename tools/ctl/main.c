@@ -45,6 +45,8 @@ static const char usage[] =
     "  -k, --key-file=FILE      file that begins with the API key to send; else that of\n"
     "                           LLMSERVE_ADMIN_KEY, or the first of the admin_keys, or\n"
     "                           of the api_keys, that the server's file names\n"
+    "  -m, --model=NAME         which one of [models]; without it status, reload and\n"
+    "                           drain are about all\n"
     "  -h, --help               show this\n"
     "  -V, --version            show the version\n";
 
@@ -52,6 +54,7 @@ struct arguments {
   const char *address; /* NULL: as in the INI */
   const char *config, *command;
   const char *key_file; /* NULL: see key.c */
+  const char *model;    /* NULL: none is named */
 };
 
 /* ---- commands ---------------------------------------------------------------------- */
@@ -137,11 +140,12 @@ static int parse(int argc, char **argv, struct arguments *out)
       {"address", required_argument, NULL, 'a'},
       {"config", required_argument, NULL, 'c'},
       {"key-file", required_argument, NULL, 'k'},
+      {"model", required_argument, NULL, 'm'},
       {"help", no_argument, NULL, 'h'},
       {"version", no_argument, NULL, 'V'},
       {NULL, 0, NULL, 0},
   };
-  for (int c; (c = getopt_long(argc, argv, "a:c:k:hV", options, NULL)) != -1;) {
+  for (int c; (c = getopt_long(argc, argv, "a:c:k:m:hV", options, NULL)) != -1;) {
     if (c == '?')
       return -1;
     else if (c == 'a')
@@ -150,6 +154,8 @@ static int parse(int argc, char **argv, struct arguments *out)
       out->config = optarg;
     else if (c == 'k')
       out->key_file = optarg;
+    else if (c == 'm')
+      out->model = optarg;
     else
       out->command = c == 'h' ? "help" : "version";
   }
@@ -207,7 +213,7 @@ static int run(const struct arguments *a)
   struct lls_ini ini = {0};
   struct lls_error err = {0};
   char key[CTL_KEY_BYTES], listen[CTL_ADDRESS_BYTES];
-  struct ctl_server server = {.address = a->address, .key = key};
+  struct ctl_server server = {.address = a->address, .key = key, .model = a->model};
   bool has_ini = lls_ini_read(a->config, ignore_line, NULL, &ini, &err) == 0;
   char *socket = has_ini ? find_socket(a->config, &ini) : NULL;
   ctl_find_address(&ini, listen);

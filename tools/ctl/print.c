@@ -42,8 +42,31 @@ static void print_reload(const json_t *status)
            text_of(last, "message"));
 }
 
+/* Prints the status of a server of several models. */
+static void print_models(const json_t *status)
+{
+  char when[32];
+  const char *name;
+  json_t *model;
+  printf("llmserve    %s, %s, since %s\nconfig      %s\n", text_of(status, "version"),
+         text_of(status, "state"), format_time(number_of(status, "started"), when),
+         text_of(status, "config"));
+  json_object_foreach(json_object_get(status, "models"), name, model)
+  {
+    printf("%-11s %s%s%s, %lld requests, %lld MiB\n", name, text_of(model, "value"),
+           json_is_true(json_object_get(model, "pinned")) ? ", pinned" : "",
+           json_is_true(json_object_get(model, "failed")) ? ", failed" : "",
+           (long long)number_of(model, "requests"),
+           (long long)number_of(model, "memory_bytes") >> 20);
+  }
+}
+
 void ctl_print_status(const json_t *status)
 {
+  if (json_object_get(status, "models") != NULL) {
+    print_models(status);
+    return;
+  }
   char when[32];
   const json_t *requests = json_object_get(status, "requests");
   const json_t *cache = json_object_get(status, "cache");
