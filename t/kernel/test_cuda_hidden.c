@@ -135,10 +135,6 @@ static void run_step(const struct batch *b, struct lls_device *d, struct lls_poo
     struct lls_step_sequence *in = pair_step_add(&step, &s->kv, s->context, s->n_rows,
                                                  s->h + (size_t)s->context * b->columns);
     in->hidden = s->hidden;
-    in->hidden = s->hidden;
-    in->hidden = s->hidden;
-    in->hidden = s->hidden;
-    in->hidden = s->hidden;
     in->n_restored = s->kind == PLAIN ? 0 : s->context;
     in->scratch = s->kind == HIDDEN;
   }

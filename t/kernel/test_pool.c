@@ -72,26 +72,6 @@ static uint32_t random_block(bool host)
   return random_bits() % ((host ? HOST_UNITS : DEVICE_UNITS) / BLOCK_UNITS) * BLOCK_UNITS;
 }
 
-static uint32_t random_block(bool host)
-{
-  return random_bits() % ((host ? HOST_UNITS : DEVICE_UNITS) / BLOCK_UNITS) * BLOCK_UNITS;
-}
-
-static uint32_t random_block(bool host)
-{
-  return random_bits() % ((host ? HOST_UNITS : DEVICE_UNITS) / BLOCK_UNITS) * BLOCK_UNITS;
-}
-
-static uint32_t random_block(bool host)
-{
-  return random_bits() % ((host ? HOST_UNITS : DEVICE_UNITS) / BLOCK_UNITS) * BLOCK_UNITS;
-}
-
-static uint32_t random_block(bool host)
-{
-  return random_bits() % ((host ? HOST_UNITS : DEVICE_UNITS) / BLOCK_UNITS) * BLOCK_UNITS;
-}
-
 static struct lls_copy random_copy(void)
 {
   uint32_t way = random_between(0, 2);
