@@ -16,6 +16,8 @@ use Test::More;
 
 my ($true, $false) = (JSON::PP::true, JSON::PP::false);
 my ($server, $deadline);
+my $sockets = File::Temp->newdir('/tmp/models-XXXXXX');
+$ENV{RUNTIME_DIRECTORY} = "$sockets";    # where systemd has a service's sockets
 my $stories = LlmServer::source('t/data/models/stories260K');
 my $encoder = LlmServer::source('t/data/encoder/mean');
 my $common  = "[engine]\ndevice = cpu\nthreads = 1\npin = false\n[cache]\ndevice_memory = 8MiB\n";
@@ -123,6 +125,7 @@ is text_of(story()), $text, '  and the next request starts it again';
 is $server->metric('llmserve_model_crashes_total{model_name="chat"}'), 1, '  which is counted';
 is $server->stop, 0, 'the server ends well';
 ok !kill(0, $pid), '  and its processes with it';
+is_deeply [glob "$sockets/*"], [], '  and their sockets';
 
 # ---- room -------------------------------------------------------------------------------
 
