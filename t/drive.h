@@ -268,7 +268,8 @@ static inline void drive_swap_out(struct drive *d, uint32_t i)
   struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
   uint32_t most = DRIVE_HOST_UNITS / REFERENCE_MAX_PROMPTS / 2,
            units = drive_block_units(d);
-  uint32_t first = i * most, blocks = s->n_kv, cached = s->cached;
+  uint32_t first = i * most, cached = s->cached;
+  uint32_t blocks = drive_first(d->groups.caps) > 0 ? s->n_kv : 0;
   assert_true(blocks < most);
   const struct lls_block_entry never = {.block = (first + blocks) * units};
   sequence_init(host);
@@ -290,7 +291,7 @@ static inline void drive_swap_in(struct drive *d, uint32_t i)
 {
   struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
   sequence_grow(s, &d->device_units, host->cached, d->block_tokens);
-  for (uint32_t b = 0; b < s->n_kv; b++) {
+  for (uint32_t b = 0; b < host->n_kv; b++) {
     drive_place(d, &s->kv[b], b, host->cached, s->kv[b].block, false);
     drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &host->kv[b], &s->kv[b]);
   }

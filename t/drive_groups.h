@@ -20,6 +20,12 @@ static inline bool drive_is_state(const struct lls_engine_caps *caps, uint32_t g
   return caps->groups[group]->kind == LLS_GROUP_STATE;
 }
 
+/* The first of these groups: group 0 too where no layer attends. */
+static inline uint32_t drive_first(const struct lls_engine_caps *caps)
+{
+  return drive_is_state(caps, 0) ? 0 : 1;
+}
+
 /* Blocks of a sequence in a group: those from `gone` on are its own. */
 struct drive_kept {
   struct lls_block_entry entries[SEQUENCE_MAX_BLOCKS];
@@ -54,7 +60,7 @@ static inline void drive_groups_init(struct drive_groups *g,
   g->pool = lls_engine_pool_shape(engine);
   g->device_blocks = device_blocks;
   g->host_blocks = host_blocks;
-  for (uint32_t i = 1; i < g->caps->n_groups; i++) {
+  for (uint32_t i = drive_first(g->caps); i < g->caps->n_groups; i++) {
     uint32_t units = lls_group_units(g->pool, i, LLS_FORM_KV);
     uint32_t area = drive_area(g, i, device_blocks);
     uint32_t blocks = drive_is_state(g->caps, i) ? DRIVE_STATES : device_blocks;
@@ -67,7 +73,7 @@ static inline void drive_groups_init(struct drive_groups *g,
 static inline void drive_groups_trim(struct drive_groups *g, uint32_t who,
                                      uint32_t context)
 {
-  for (uint32_t i = 1; i < g->caps->n_groups; i++) {
+  for (uint32_t i = drive_first(g->caps); i < g->caps->n_groups; i++) {
     struct drive_kept *k = &g->kept[i][who];
     if (drive_is_state(g->caps, i))
       continue;
@@ -107,8 +113,9 @@ drive_groups_grow(struct drive_groups *g, uint32_t who, uint32_t context, uint32
                   bool reversed, const struct lls_block_table *first)
 {
   struct lls_group_list *lists = g->lists[who];
-  lists[0] = first->lists[0];
-  for (uint32_t i = 1; i < g->caps->n_groups; i++) {
+  if (drive_first(g->caps) > 0)
+    lists[0] = first->lists[0];
+  for (uint32_t i = drive_first(g->caps); i < g->caps->n_groups; i++) {
     struct drive_kept *k = &g->kept[i][who];
     if (drive_is_state(g->caps, i))
       drive_grow_state(k, &g->free[i], context, tokens);
@@ -125,7 +132,7 @@ drive_groups_grow(struct drive_groups *g, uint32_t who, uint32_t context, uint32
 
 static inline void drive_groups_drop(struct drive_groups *g, uint32_t who)
 {
-  for (uint32_t i = 1; i < g->caps->n_groups; i++) {
+  for (uint32_t i = drive_first(g->caps); i < g->caps->n_groups; i++) {
     struct drive_kept *k = &g->kept[i][who];
     for (; k->n > k->gone; k->n--)
       g->free[i].free[g->free[i].n++] = k->entries[k->n - 1].block;
@@ -139,7 +146,7 @@ static inline uint32_t drive_groups_move(struct drive_groups *g, uint32_t who, b
                                          struct lls_copy *copies)
 {
   uint32_t n = 0;
-  for (uint32_t i = 1; i < g->caps->n_groups; i++) {
+  for (uint32_t i = drive_first(g->caps); i < g->caps->n_groups; i++) {
     struct drive_kept *k = &g->kept[i][who];
     uint32_t units = lls_group_units(g->pool, i, LLS_FORM_KV);
     bool state = drive_is_state(g->caps, i);

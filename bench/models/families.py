@@ -26,6 +26,7 @@ GEMMA_ROPE = {"full_attention": {"rope_type": "proportional", "partial_rotary_fa
               "sliding_attention": ROPE}
 DELTA = ["linear_attention", "full_attention"]
 DELTA_SIZES = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_expand": 2}
 QWEN_VISION = {k: v for k, v in VISION.items() if k != "deepstack_visual_indexes"}
 ALTERNATE = ["sliding_attention", "sliding_attention", "full_attention"]
 
@@ -93,6 +94,28 @@ FAMILIES = [
     family("qwen3.5-moe", 1, "Qwen3_5MoeConfig", "qwen35moe", {"vision_config": QWEN_VISION}, num_hidden_layers=2,
            layer_types=DELTA, head_dim=16, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
            shared_expert_intermediate_size=24, rope_parameters=MROPE | {"partial_rotary_factor": 0.5}, **DELTA_SIZES),
+    family("granite-4-h", 41, "GraniteMoeHybridConfig", "granitehybrid", num_hidden_layers=3, **MAMBA,
+           layer_types=["linear_attention", "full_attention", "linear_attention"], num_local_experts=6,
+           num_experts_per_tok=2, intermediate_size=16, shared_intermediate_size=24, embedding_multiplier=1.5,
+           residual_multiplier=0.7, attention_multiplier=0.2, logits_scaling=1.5, tie_word_embeddings=True),
+    family("granite-4-micro", 41, "GraniteMoeHybridConfig", None, num_hidden_layers=2, **MAMBA,
+           layer_types=["full_attention", "linear_attention"], num_local_experts=0, num_experts_per_tok=0,
+           shared_intermediate_size=24, position_embedding_type="rope", rope_parameters=ROPE),
+    family("nemotron-h", None, "NemotronHConfig", "nemotron_h", num_hidden_layers=4, head_dim=8, mamba_num_heads=8, mamba_head_dim=8,
+           n_groups=2, ssm_state_size=16, layers_block_type=["linear_attention", "mlp", "full_attention", "linear_attention"]),
+    family("nemotron-3", 21, "NemotronHConfig", "nemotron_h_moe", num_hidden_layers=4, head_dim=8, mamba_num_heads=8, mamba_head_dim=8,
+           n_groups=2, ssm_state_size=16, layers_block_type=["linear_attention", "moe", "full_attention", "moe"],
+           moe_intermediate_size=16, moe_shared_expert_intermediate_size=24, routed_scaling_factor=1.5, n_group=2, topk_group=1),
+    family("nemotron-3-super", 21, "NemotronHConfig", "nemotron_h_moe", num_hidden_layers=3, head_dim=8, mamba_num_heads=8, mamba_head_dim=8,
+           n_groups=2, ssm_state_size=16, layers_block_type=["linear_attention", "moe", "full_attention"], moe_latent_size=12,
+           moe_intermediate_size=16, moe_shared_expert_intermediate_size=24),
+    family("falcon-h1", 38, "FalconH1Config", "falcon-h1", num_hidden_layers=1, **MAMBA | {"mamba_d_ssm": 64}, mamba_chunk_size=16,
+           rope_parameters=ROPE, embedding_multiplier=1.5, lm_head_multiplier=0.8, mlp_multipliers=[0.7, 1.3],
+           key_multiplier=0.6, attention_in_multiplier=1.2, attention_out_multiplier=0.9,
+           ssm_multipliers=[0.8, 1.3, 0.6, 1.4, 0.9], ssm_in_multiplier=1.25, ssm_out_multiplier=0.7),
+    family("falcon-h1-normed", 38, "FalconH1Config", None, key_multiplier=0.6, ssm_out_multiplier=0.7, **MAMBA | {"mamba_d_ssm": 64},
+           mamba_chunk_size=16, rope_parameters=ROPE, mamba_rms_norm=True),
+    family("mamba-2", 51, "Mamba2Config", "mamba2", chunk_size=16, num_heads=8, head_dim=8, n_groups=2, state_size=16),
     family("qwen2-moe", None, "Qwen2MoeConfig", "qwen2moe", num_hidden_layers=1, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
            shared_expert_intermediate_size=24, decoder_sparse_step=1),
     family("glm-4.5", 11, "Glm4MoeConfig", "glm4moe", head_dim=8, n_routed_experts=6, num_experts_per_tok=2,

@@ -4,6 +4,7 @@ gguf (TensorNameMap), the keys that its llama.cpp reads of the architecture, and
 import re
 
 import gguf
+import gguf_mamba
 import numpy as np
 import torch
 from safetensors.torch import load_file
@@ -248,6 +249,8 @@ def turn_llama4(state):
 def converted(f, arch, name, x, c, heads, kv):
     """The numbers of a tensor of the folder as the converter writes them."""
     part = name.rsplit(".", 2)[-2]
+    if arch in gguf_mamba.ARCHITECTURES:
+        return gguf_mamba.convert(arch, name, x, c)
     if arch in DELTA:
         return delta(arch, name, x, c)
     if arch == "lfm2" and x.ndim == 3:
@@ -323,9 +326,13 @@ def write(f, c, folder):
     arch = f["gguf"]
     c.allow_global_per_layer_attribute_access = True
     w = gguf.GGUFWriter(str(folder / "model.gguf"), arch)
-    heads, kv = common_keys(w, f, c, arch)
-    own_keys(w, c, arch)
-    mixture_keys(w, c, arch)
+    heads = kv = 0
+    if arch in gguf_mamba.ARCHITECTURES:
+        gguf_mamba.add_keys(w, c, arch)
+    else:
+        heads, kv = common_keys(w, f, c, arch)
+        own_keys(w, c, arch)
+        mixture_keys(w, c, arch)
     w.add_bos_token_id(1)
     w.add_eos_token_id(2)
     kind = next(a for a, n in gguf.MODEL_ARCH_NAMES.items() if n == arch)
@@ -339,6 +346,7 @@ def write(f, c, folder):
         state = split_experts(split_qkvz(state, c))
     if arch == "llama4":
         state = split_experts(turn_llama4(state))
+    state = gguf_mamba.split(state, c, arch)
     for name, p in state.items():
         name = text_name(name)
         if arch == "bloom":
@@ -356,12 +364,12 @@ def write(f, c, folder):
         if scale is not None:
             w.add_tensor(f"blk.{name.split('.')[2]}.{scale}", p.float().numpy())
             continue
-        own = names.get_name(name.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
+        own = gguf_mamba.own_name(name) or names.get_name(name.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
         assert own is not None, name
         if arch == "nemotron" and name.endswith("norm.weight"):
             p = p.float() + 1
         x = converted(f, arch, name, p.float().numpy(), c, heads, kv)
-        if x.ndim == 1 or own.endswith("conv1d.weight"):
+        if x.ndim == 1 or own.endswith(("conv1d.weight", "ssm_a", "ssm_d", "ssm_norm.weight")) or arch == "falcon-h1":
             w.add_tensor(own, x.astype(np.float32))
         else:  # every number is a bf16 already
             bits = (np.ascontiguousarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)

@@ -13,6 +13,7 @@ import math
 import os
 import shutil
 import sys
+import types
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -21,6 +22,7 @@ import transformers
 
 sys.path.insert(0, str(Path(__file__).parent))
 from families import FAMILIES, configuration
+import wide
 
 spec = importlib.util.spec_from_file_location(
     "reference_models", Path(__file__).resolve().parents[2] / "tools/make_reference_models.py")
@@ -57,7 +59,7 @@ def randomise(model, seed, tied):
         elif "norm" in leaf or leaf.startswith("ln"):
             kind = type(model).__name__
             raised = "Qwen3Next" in kind or "Qwen3_5" in kind  # 1 is added to all of them but that of a delta net
-            offset = 0.0 if "1P" in kind or "Nemotron" in kind or raised and "linear_attn" not in name else 1.0
+            offset = 0.0 if "1P" in kind or "NemotronFor" in kind or raised and "linear_attn" not in name else 1.0
             last = leaf in ("norm", "ln_f", "final_layernorm", "norm_f", "embedding_norm") and tied
             p.copy_((4.0 if last else 1.0) * (1.0 + 0.2 * noise) - 1.0 + offset)
         else:
@@ -134,7 +136,20 @@ def rename_mimo(folder):
     save_file({n: p.clone() for n, p in (state | extra).items()}, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+def with_cache(model):
+    """The model, called as those are that attend: Mamba2ForCausalLM's cache has another name."""
+    if type(model).__name__ != "Mamba2ForCausalLM":
+        return model
+
+    def run(ids, past_key_values=None, use_cache=False):
+        out = model(ids, cache=past_key_values, use_cache=use_cache)
+        return types.SimpleNamespace(logits=out.logits, past_key_values=out.cache)
+
+    return run
+
+
 def make(f, out, quiet=False):
+    """Returns the reference's logits, and the same in f64."""
     folder = out / f["name"]
     seed = 100 + sum(map(ord, f["name"]))
     shutil.rmtree(folder, ignore_errors=True)
@@ -145,8 +160,9 @@ def make(f, out, quiet=False):
     if f["config"] == "Llama4Config":
         model = model.language_model  # transformers 5.24 fails in the model around it
     text = model.config.get_text_config()
-    prompts, logits = reference_models.reference(model, text.vocab_size, seed)
+    prompts, logits = reference_models.reference(with_cache(model), text.vocab_size, seed)
     logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
+    exact = wide.logits(kind, folder, prompts, f["config"] == "Llama4Config") if quiet else None
     if f["text"] is not None:
         drop_images(folder)
     if f["name"] == "qwen3-vl-moe":
@@ -164,7 +180,7 @@ def make(f, out, quiet=False):
             "torch": torch.__version__.split("+")[0], "seed": seed, "vocab_size": text.vocab_size, "prompts": prompts})
     size = sum(path.stat().st_size for path in folder.iterdir())
     if quiet:
-        return
+        return logits.flatten(), exact
     print(f"{f['name']}: {size} bytes, logits std {logits.std():.2f}, min_gap "
           f"{min(p['min_gap'] for p in prompts):.4f}, distinct {[len(set(p['greedy'])) for p in prompts]}", flush=True)
 

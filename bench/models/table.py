@@ -8,7 +8,8 @@ table; then memory.py's table of models of published sizes.
 
 A family counts if every prompt has transformers' logits within 1e-4 and its greedy ids, however steps are cut, from the
 folder, from the GGUF file where there is one, and on two ranks. Column "off": the largest difference of a logit of the
-folder in all steps. Column "no.": the place in the list of 60 families that people run most; families of the older tests
+folder in all steps; "ours" and "torch": how far the server's logits, and torch's in f32, are from the class in f64
+(wide.py). Column "no.": the place in the list of 60 families that people run most; families of the older tests
 (t/unit/test_engine, test_encoder, t/api/embeddings.t) are listed from OLDER. The last columns are of the family's model in
 memory.py: KiB of cache that each token adds, and MiB that a sequence has however long it is, each with the designed figure
 in parentheses. The table fails if README promises what it does not find. It needs torch, transformers and gguf (a Python
@@ -35,7 +36,7 @@ OLDER = {
 SIZES = {
     "qwen3.5-moe": "Qwen3.6-35B-A3B", "qwen3.5": "Qwen3.6-27B", "qwen3-next": "Qwen3-Next-80B", "gemma-4-26b": "Gemma 4 26B-A4B",
     "gemma-4-31b": "Gemma 4 31B", "deepseek-v3": "DeepSeek-V3", "glm-4.7-flash": "GLM-4.7-Flash", "lfm2": "LFM2-1.2B",
-    "gpt-oss-16": "gpt-oss-20b"
+    "gpt-oss-16": "gpt-oss-20b", "granite-4-h": "Granite 4 H small", "nemotron-3": "Nemotron 3 Nano"
 }
 
 
@@ -73,15 +74,18 @@ def print_families(build, program, wanted):
     make.transformers.logging.set_verbosity_error()
     make.transformers.logging.disable_progress_bar()
     exact, wrong, yes = dict(OLDER), [], {True: "yes", False: "NO", None: "-"}
-    print(f"{'family':<18} {'no.':>4} {'folder':>7} {'GGUF':>5} {'ranks':>6} {'off':>9} {'a token, KiB':>14} {'a sequence, MiB':>16}")
+    print(f"{'family':<18} {'no.':>4} {'folder':>7} {'GGUF':>5} {'ranks':>6} {'off':>9} {'ours':>8} {'torch':>8} {'a token, KiB':>14} {'a sequence, MiB':>16}")
     with tempfile.TemporaryDirectory() as root:
         models = Path(root) / "t/data/models"
         models.mkdir(parents=True)
         for f in wanted:
-            make.make(f, models, quiet=True)
+            narrow, wide = make.make(f, models, quiet=True)
             kinds, off = check(program, root, f["name"])
+            wide.numpy().astype("<f4").tofile(models / f["name"] / "reference_logits.bin")
+            ours = check(program, root, f["name"])[1]
+            torch_off = (narrow.double() - wide).abs().max().item()
             print(f"{f['name']:<18} {f['number'] or '-':>4} {yes[kinds.get('folder')]:>7} {yes[kinds.get('GGUF')]:>5} "
-                  f"{yes[kinds.get('ranks')]:>6} {off:>9}{kept(build, f['name'])}", flush=True)
+                  f"{yes[kinds.get('ranks')]:>6} {off:>9} {ours:>8} {torch_off:>8.1e}{kept(build, f['name'])}", flush=True)
             wrong += promised(f["name"], kinds)
             if kinds and all(kinds.values()) and f["number"]:
                 exact.setdefault(f["number"], f["name"])

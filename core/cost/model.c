@@ -15,7 +15,7 @@
 static double query_columns(const struct lls_model_config *c, uint32_t layer)
 {
   double head = lls_layer_head_dim(c, layer);
-  if (lls_mix_state(c, layer) > 0)
+  if (!lls_layer_attends(c, layer))
     return 0;
   return c->heads * (c->latent.rank > 0 ? (head + c->latent.rank) / 2 : head);
 }
@@ -23,7 +23,7 @@ static double query_columns(const struct lls_model_config *c, uint32_t layer)
 /* Numbers that a layer caches of a token. */
 static double cached_columns(const struct lls_model_config *c, uint32_t layer)
 {
-  if (lls_mix_state(c, layer) > 0)
+  if (!lls_layer_attends(c, layer))
     return 0;
   double heads = c->layer[layer].shares ? 0 : lls_layer_kv_heads(c, layer);
   return heads * lls_layer_head_dim(c, layer) * (c->latent.rank > 0 ? 1 : 2);
@@ -38,10 +38,26 @@ static double output_weights(const struct lls_model_config *c, uint32_t layer)
 static double mlp_weights(const struct lls_model_config *c, uint32_t layer)
 {
   bool mixture = c->layer[layer].mixture;
-  double columns = mixture ? c->mixture.experts + 3.0 * c->mixture.shared : 0;
+  if (c->layer[layer].no_mlp)
+    return 0;
+  double matrices = c->gated ? 3 : 2, columns = 0;
+  if (mixture)
+    columns = c->mixture.experts + matrices * c->mixture.shared + 2.0 * c->mixture.latent;
   if (!mixture || c->mixture.beside)
-    columns += (double)lls_layer_ffn(c, layer) * (c->gated ? 3 : 2);
+    columns += matrices * lls_layer_ffn(c, layer);
   return c->hidden * (columns + 2.0 * c->layer_inputs);
+}
+
+/* Operations of a row on the state of a layer. */
+static double fold_operations(const struct lls_recurrent_config *r,
+                              enum lls_layer_mix mix)
+{
+  double each = 0;
+  if (mix == LLS_MIX_DELTA)
+    each = 8;
+  else if (mix == LLS_MIX_SPACE || mix == LLS_MIX_BESIDE)
+    each = 6;
+  return each * r->value_heads * r->key_dim * r->value_dim;
 }
 
 void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config *c,
@@ -55,15 +71,15 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
     q += query_columns(c, i);
     qkv += (double)lls_mix_numbers(c, i);
     states += (double)lls_mix_state(c, i) * sizeof(float);
-    attending += lls_mix_state(c, i) == 0;
-    if (c->layer[i].mix == LLS_MIX_DELTA)
-      folds += 8.0 * r->value_heads * r->key_dim * r->value_dim;
+    attending += lls_layer_attends(c, i);
+    folds += fold_operations(r, c->layer[i].mix);
     cached += cached_columns(c, i);
     plain += i < last ? output_weights(c, i) + mlp_weights(c, i) : 0;
     mixtures += c->layer[i].mixture;
   }
   double output = output_weights(c, last), mlp = mlp_weights(c, last);
   plain += (double)c->layers * c->hidden * c->layer_inputs;
+  double width = c->mixture.latent > 0 ? c->mixture.latent : c->hidden;
   double ends = c->embed_dim == c->hidden ? 0 : (double)c->hidden * c->embed_dim;
   *s = (struct lls_cost_shape){
       .ranks = ranks,
@@ -74,7 +90,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
       .picked_weights = output + mlp + ends + (double)c->vocab * c->embed_dim,
       .kv_weights = c->hidden * cached,
       .expert_weights =
-          mixtures * c->mixture.experts * 3.0 * (double)c->hidden * c->mixture.ffn,
+          mixtures * c->mixture.experts * (c->gated ? 3.0 : 2.0) * width * c->mixture.ffn,
       .experts = c->mixture.experts,
       .active = c->mixture.active,
       .weight_bytes = weight_bytes,

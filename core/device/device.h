@@ -23,6 +23,7 @@
 #define LLS_DEVICE_H
 
 #include "core/base/error.h"
+#include "core/device/extras.h"
 #include "core/device/pool_shape.h"
 #include "core/device/states.h"
 
@@ -193,36 +194,6 @@ static inline size_t lls_relative_columns(uint32_t reach)
 {
   return 2 * (size_t)reach + 1 + 64;
 }
-
-/* xIELU (arXiv 2411.13010) with its parameters: for x > 0 positive x^2 + linear x, else
- * negative (e^min(x, least) - 1 - x) + linear x. */
-struct lls_xielu {
-  float positive, negative, linear, least;
-};
-
-/* Growth of queries with their position p, by which long contexts stay sharp: each is
- * multiplied by 1 + factor ln(1 + floor((p + offset) / every)). */
-struct lls_query_growth {
-  float factor; /* 0 = none */
-  uint32_t every, offset;
-};
-
-/* Operations that only some models need, and only some devices have;
- * lls_device.extras. */
-enum lls_device_extra {
-  LLS_EXTRA_SQUARED_RELU = 1,
-  LLS_EXTRA_XIELU = 2,
-  LLS_EXTRA_ALIBI = 4,
-  LLS_EXTRA_QUERY_GROWTH = 8,
-  LLS_EXTRA_ROUTER = 16,        /* the last members of struct lls_route */
-  LLS_EXTRA_SHARED_GATE = 32,   /* gate_rows */
-  LLS_EXTRA_LATENT = 64,        /* latent_rows, latent_values, caches without V */
-  LLS_EXTRA_HEAD_SIZES = 128,   /* groups whose heads differ; queries_alone; norms of v */
-  LLS_EXTRA_LAYER_INPUTS = 256, /* embed_layer, gate_inputs, scale */
-  LLS_EXTRA_STATES = 512,       /* conv, delta, norm_gated, gate_columns */
-  LLS_EXTRA_CHUNKS = 1024,      /* attention within chunks of tokens */
-  LLS_EXTRA_ALL = 2047,
-};
 
 /* RMS norms of q and k: of each head separately, or `whole`: of all heads together,
  * including those of other ranks. */
@@ -451,11 +422,14 @@ struct lls_device_ops {
   /* Optional, with LLS_EXTRA_STATES: layers with a state (states.h), which read and write
    * it as the step's spans say. conv: y (n_rows, channels), NULL: in the columns of x.
    * delta: rows begin with q, k, v; gates (n_rows, 2 value_heads) are b, then a; out
-   * (n_rows, value_heads value_dim). norm_gated norms y (n_rows, groups columns) in
-   * place. gate_columns: x (n_rows, columns) times the logistic function of gates. */
+   * (n_rows, value_heads value_dim). space: steps (n_rows, heads), out (n_rows, heads
+   * head_dim). norm_gated norms y (n_rows, groups columns) in place. gate_columns: x
+   * (n_rows, columns) times the logistic function of gates. */
   void (*conv)(struct lls_device *, const struct lls_conv_shape *, void *x, void *y);
   void (*delta)(struct lls_device *, const struct lls_delta_shape *, const void *rows,
                 const void *gates, void *out);
+  void (*space)(struct lls_device *, const struct lls_space_shape *, const void *rows,
+                const void *steps, void *out);
   void (*norm_gated)(struct lls_device *, const struct lls_gated_norm_shape *,
                      const void *rows, uint32_t n_rows, void *y);
   void (*gate_columns)(struct lls_device *, const void *gates, void *x, uint32_t n_rows,

@@ -58,11 +58,26 @@ struct lls_delta_shape {
   uint32_t columns;            /* numbers of a row, which begins with q, k and v */
 };
 
-/* y = rms_norm(y) weight silu(gate), for each of `groups` times `columns` numbers. */
+/*
+ * The state space of Mamba-2 (arXiv 2405.21060): each head keeps a matrix of state_dim
+ * rows and head_dim columns. Rows begin with x, then B and C of each group.
+ */
+struct lls_space_shape {
+  uint64_t at;
+  uint32_t heads, head_dim, groups, state_dim; /* head h has group h / (heads / groups) */
+  float dt_min, dt_max;                        /* limits of the time step */
+  const float *rate, *dt_bias, *skip;          /* (heads) device memory */
+  uint32_t columns;                            /* of rows */
+};
+
+/* y = rms_norm(y) weight silu(gate), for each of `groups` times `columns` numbers; or
+ * with gate_first rms_norm(y silu(gate)) weight. */
 struct lls_gated_norm_shape {
   uint32_t groups, columns;
   float epsilon;
-  const float *weight;         /* (columns) device memory */
+  /* Device memory: (columns), each_weight: (groups columns); NULL: y silu(gate) alone */
+  const float *weight;
+  bool each_weight, gate_first;
   uint32_t gate_columns, gate; /* numbers of a row, the gate's first one */
 };
 

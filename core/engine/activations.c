@@ -45,7 +45,9 @@ static uint32_t narrow_columns(const struct lls_model_config *c)
   uint32_t plain = lls_most_u32(widest_ffn(c), c->mixture.shared);
   plain = lls_most_u32(plain, lls_most_of_layers(c, lls_mix_width));
   uint32_t heads = c->heads * lls_most_u32(widest_head(c), lls_latent_query(c));
-  return lls_most_u32(lls_most_u32(plain, heads), c->layer_inputs);
+  plain = lls_most_u32(lls_most_u32(plain, heads), c->layer_inputs);
+  plain = lls_most_u32(plain, c->recurrent.value_heads * c->recurrent.value_dim);
+  return lls_most_u32(plain, c->mixture.latent);
 }
 
 static uint32_t latent_columns(const struct lls_model_config *c)

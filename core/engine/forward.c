@@ -125,8 +125,8 @@ static bool norms_qk(const struct lls_engine *e, uint32_t layer)
   return c->qk_norm != LLS_QK_NORM_NONE && (!c->qk_norm_plain || rotates);
 }
 
-/* Computes q, k, v from x, caches k and v, and attends to the cache into `attended`. */
-static void attend(struct lls_forward *s, uint32_t layer)
+/* Computes q, k, v from h, caches k and v, and attends to the cache into `attended`. */
+static void attend(struct lls_forward *s, uint32_t layer, const void *h)
 {
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
@@ -135,7 +135,6 @@ static void attend(struct lls_forward *s, uint32_t layer)
   const struct lls_layer_place *place = &e->places[layer];
   const struct lls_attention_shape shape = shape_of(e, layer);
   void *qkv = e->act.wide;
-  const void *h = branch_input(s, &w->attention_norm);
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
   lls_engine_adapt(s, layer, LLS_ADAPTED_QKV, h, qkv);
   if (e->scratch_used > 0 || e->attends_hidden)
@@ -175,7 +174,30 @@ static void attend_latent(struct lls_forward *s, uint32_t layer)
 static void attend_by_kind(struct lls_forward *s, uint32_t layer)
 {
   const struct lls_model_config *c = &s->e->config;
-  (c->encoder ? attend_both_ways : c->latent.rank > 0 ? attend_latent : attend)(s, layer);
+  if (c->encoder)
+    attend_both_ways(s, layer);
+  else if (c->latent.rank > 0)
+    attend_latent(s, layer);
+  else
+    attend(s, layer, branch_input(s, &s->e->weights.layers[layer].attention_norm));
+}
+
+/* Returns how a rank stores its share of a branch: the first rank adds it to x and the
+ * other ranks overwrite x with it, so that the sum over ranks is x plus the branch. */
+static enum lls_linear_store own_share(const struct lls_forward *s)
+{
+  return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;
+}
+
+/* Adds a state space to x, and computes attention from the same input. */
+static void mix_both(struct lls_forward *s, uint32_t layer, const void *h)
+{
+  const struct lls_model_config *c = &s->e->config;
+  lls_engine_space(s, layer, h);
+  linear(s, s->e->weights.layers[layer].space_output, s->attended, own_share(s), s->x);
+  attend(s, layer, h);
+  lls_engine_scale(s, c->factors.attended, lls_attended_columns(c, layer),
+                   s->e->act.narrow);
 }
 
 /* Computes the part of a layer by which rows see the tokens before them into
@@ -192,6 +214,14 @@ static void mix_tokens(struct lls_forward *s, uint32_t layer)
     return;
   case LLS_MIX_DELTA:
     lls_engine_delta(s, layer, branch_input(s, norm_of));
+    return;
+  case LLS_MIX_SPACE:
+    lls_engine_space(s, layer, branch_input(s, norm_of));
+    return;
+  case LLS_MIX_BESIDE:
+    mix_both(s, layer, branch_input(s, norm_of));
+    return;
+  case LLS_MIX_NONE:
     return;
   }
 }
@@ -211,13 +241,6 @@ static void add_attended(const struct lls_forward *s, uint32_t layer,
 {
   linear(s, s->e->weights.layers[layer].output, s->attended, store, y);
   lls_engine_adapt(s, layer, LLS_ADAPTED_OUTPUT, s->attended, y);
-}
-
-/* Returns how a rank stores its share of a branch: the first rank adds it to x and the
- * other ranks overwrite x with it, so that the sum over ranks is x plus the branch. */
-static enum lls_linear_store own_share(const struct lls_forward *s)
-{
-  return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;
 }
 
 /* The destination of a branch's last product: x, added to it; or h, which the branch
@@ -280,18 +303,23 @@ static void add_mlp(const struct lls_forward *s, uint32_t layer, const struct ta
   branch_end(s, t, &w->mlp_norm, &w->mlp_output_norm);
 }
 
-/* Adds both branches to x. */
+/* Adds the layer's branches to x, of which one may be missing. */
 static void add_branches(const struct lls_forward *s, uint32_t layer)
 {
   const struct lls_layer_weights *w = &s->e->weights.layers[layer];
+  const struct lls_layer_config *kind = &s->e->config.layer[layer];
   struct target t = branch_target(s);
   if (s->e->config.parallel_residual) {
     add_parallel_branches(s, layer);
     return;
   }
-  add_attended(s, layer, t.store, t.y);
-  branch_end(s, &t, &w->attention_norm, &w->attention_output_norm);
-  add_mlp(s, layer, &t);
+  if (kind->mix != LLS_MIX_NONE) {
+    bool added = kind->mix == LLS_MIX_BESIDE; /* x has the other share already */
+    add_attended(s, layer, added ? LLS_STORE_ADD : t.store, t.y);
+    branch_end(s, &t, &w->attention_norm, &w->attention_output_norm);
+  }
+  if (!kind->no_mlp)
+    add_mlp(s, layer, &t);
   lls_engine_add_layer_input(s, layer);
   if (s->e->config.layer_scalars)
     s->ops->scale(s->device, w->scalar, s->n_rows, s->e->config.hidden, s->x);
@@ -307,8 +335,9 @@ static void keep_wanted_rows(struct lls_forward *s)
   LLS_CHECK(e->n_logit_rows <= e->max_logit_rows);
   s->ops->gather(s->device, s->x, e->logit_rows, e->n_logit_rows, c->hidden,
                  e->act.picked);
-  s->ops->gather(s->device, s->attended, e->logit_rows, e->n_logit_rows,
-                 lls_mix_width(c, c->layers - 1), to);
+  if (c->layer[c->layers - 1].mix != LLS_MIX_NONE)
+    s->ops->gather(s->device, s->attended, e->logit_rows, e->n_logit_rows,
+                   lls_mix_width(c, c->layers - 1), to);
   s->attended = to;
   lls_engine_pick_layer_input(s);
   s->x = e->act.picked;

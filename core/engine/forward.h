@@ -31,8 +31,11 @@ void lls_engine_pick_layer_input(struct lls_forward *);
 void lls_engine_add_layer_input(const struct lls_forward *, uint32_t layer);
 
 /* recurrent.c: layers with a state; set `attended` from input h (n_rows, hidden). */
+void lls_engine_scale(const struct lls_forward *, float factor, uint32_t columns,
+                      void *x); /* 0: not at all */
 void lls_engine_convolve(struct lls_forward *, uint32_t layer, const void *h);
 void lls_engine_delta(struct lls_forward *, uint32_t layer, const void *h);
+void lls_engine_space(struct lls_forward *, uint32_t layer, const void *h);
 /* mixture.c: sets y to the output of the layer's experts for input (n_rows, hidden), or
  * adds the output to y. */
 void lls_engine_mix(const struct lls_forward *, const struct lls_layer_weights *,

@@ -24,11 +24,11 @@ static bool is_chunked(const struct lls_engine *e, uint32_t layer)
   return !e->config.encoder && e->config.layer[layer].chunked && e->options.keeps_chunks;
 }
 
-/* A layer without a window reads more than all others; one with a state nothing. Chunks
- * are kept in whole by a cache manager that lacks their rule. */
+/* A layer without a window reads more than all others; one that does not attend nothing.
+ * Chunks are kept in whole by a cache manager that lacks their rule. */
 static uint32_t reach_of(const struct lls_engine *e, uint32_t layer)
 {
-  if (lls_mix_state(&e->config, layer) > 0)
+  if (!lls_layer_attends(&e->config, layer))
     return 0;
   uint32_t window = e->config.encoder ? 0 : e->config.layer[layer].window;
   if (e->config.layer[layer].chunked && !is_chunked(e, layer))
@@ -107,7 +107,10 @@ static void place_state(struct lls_engine *e, uint32_t layer, uint32_t n)
 {
   size_t bytes = lls_mix_state(&e->config, layer) * sizeof(float);
   uint64_t *all = &e->pool_shape.group_state[n];
-  e->places[layer] = (struct lls_layer_place){n, e->groups[n].seen.layers++, *all};
+  uint32_t index = e->groups[n].seen.layers++;
+  if (!lls_layer_attends(&e->config, layer)) /* those that do have a place there */
+    e->places[layer] = (struct lls_layer_place){.group = n, .index = index};
+  e->places[layer].at = *all;
   *all += (bytes + STATE_ALIGNMENT - 1) / STATE_ALIGNMENT * STATE_ALIGNMENT;
 }
 
@@ -150,12 +153,12 @@ int lls_engine_divide_layers(struct lls_engine *e, struct lls_error *err)
         (struct lls_group){.size = sizeof e->groups[n].seen, .kind = LLS_GROUP_STATE};
   for (uint32_t i = 0; i < e->config.layers && rc == 0; i++) {
     const struct lls_layer_config *layer = &e->config.layer[i];
+    if (layer->shares)
+      e->places[i] = e->places[layer->keeper];
+    else if (e->config.encoder || lls_layer_attends(&e->config, i))
+      rc = place_layer(e, i, n, err);
     if (is_state(e, i))
       place_state(e, i, n);
-    else if (layer->shares)
-      e->places[i] = e->places[layer->keeper];
-    else
-      rc = place_layer(e, i, n, err);
   }
   if (rc < 0)
     return rc;

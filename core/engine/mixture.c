@@ -60,6 +60,19 @@ void lls_engine_free_mixture(struct lls_engine *e)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
 }
 
+/* Applies the activation to rows of `wide`; returns the buffer of the results. */
+static void *activate(const struct lls_forward *s, uint32_t n_rows, uint32_t columns)
+{
+  const struct lls_activations *act = &s->e->act;
+  enum lls_activation kind = s->e->config.activation;
+  if (!s->e->config.gated) {
+    s->ops->activate(s->device, kind, act->wide, n_rows, columns);
+    return act->wide;
+  }
+  s->ops->gated(s->device, kind, act->wide, n_rows, columns, act->narrow);
+  return act->narrow;
+}
+
 const void *lls_engine_mlp_inner(const struct lls_forward *s, uint32_t layer,
                                  const void *input)
 {
@@ -73,12 +86,9 @@ const void *lls_engine_mlp_inner(const struct lls_forward *s, uint32_t layer,
     s->ops->xielu(s->device, &w->xielu, e->act.wide, s->n_rows, ffn);
     return e->act.wide;
   }
-  if (!c->gated) {
-    s->ops->activate(s->device, c->activation, e->act.wide, s->n_rows, ffn);
-    return e->act.wide;
-  }
-  s->ops->gated(s->device, c->activation, e->act.wide, s->n_rows, ffn, e->act.narrow);
-  return e->act.narrow;
+  void *inner = activate(s, s->n_rows, ffn);
+  lls_engine_scale(s, c->factors.mlp_inner, ffn, inner);
+  return inner;
 }
 
 void lls_engine_sum_shares(const struct lls_forward *s, void *x)
@@ -94,16 +104,28 @@ static void add_shared(const struct lls_forward *s, const struct lls_layer_weigh
   const struct lls_model_config *c = &s->e->config;
   const struct lls_activations *act = &s->e->act;
   s->ops->linear(s->device, w->shared_up, input, s->n_rows, LLS_STORE_SET, act->wide);
-  s->ops->gated(s->device, c->activation, act->wide, s->n_rows, c->mixture.shared,
-                act->narrow);
+  void *inner = activate(s, s->n_rows, c->mixture.shared);
   if (w->shared_score != NULL) {
     s->ops->logits(s->device, w->shared_score, input, s->n_rows, act->scores);
-    s->ops->gate_rows(s->device, act->scores, act->narrow, s->n_rows, c->mixture.shared);
+    s->ops->gate_rows(s->device, act->scores, inner, s->n_rows, c->mixture.shared);
   }
-  s->ops->linear(s->device, w->shared_down, act->narrow, s->n_rows, store, y);
+  s->ops->linear(s->device, w->shared_down, inner, s->n_rows, store, y);
 }
 
-/* Sends rows of input through the experts that scores choose. */
+/* Applies the activation to the experts' rows of `wide`; returns the results' buffer. */
+static void *activate_experts(const struct lls_forward *s, const struct lls_route *route)
+{
+  const struct lls_model_config *c = &s->e->config;
+  const struct lls_activations *act = &s->e->act;
+  if (!c->gated)
+    return activate(s, s->n_rows * c->mixture.active, c->mixture.ffn);
+  s->ops->gated_experts(s->device, route, c->activation, act->wide, s->n_rows,
+                        c->mixture.ffn, act->narrow);
+  return act->narrow;
+}
+
+/* Sends rows of input through the experts that scores choose. With mixture.latent the
+ * experts' input and output are in `narrow`. */
 static void mix(const struct lls_forward *s, const struct lls_layer_weights *w,
                 const void *input, enum lls_linear_store store, void *y)
 {
@@ -111,18 +133,28 @@ static void mix(const struct lls_forward *s, const struct lls_layer_weights *w,
   const struct lls_activations *act = &s->e->act;
   struct lls_route own = act->route;
   const struct lls_route *route = &own;
+  uint32_t width = c->mixture.latent > 0 ? c->mixture.latent : c->hidden;
   own.bias = w->router_bias;
   own.factor = w->expert_factor;
   LLS_CHECK(s->n_rows * (size_t)c->mixture.active <= lls_engine_slots(s->e));
   s->ops->route(s->device, act->scores, s->n_rows, c->mixture.normalise, route);
-  s->ops->gather_routed(s->device, route, input, s->n_rows, c->hidden, act->routed);
+  if (w->mixture_in != NULL) {
+    s->ops->linear(s->device, w->mixture_in, input, s->n_rows, LLS_STORE_SET,
+                   act->narrow);
+    input = act->narrow;
+  }
+  s->ops->gather_routed(s->device, route, input, s->n_rows, width, act->routed);
   s->ops->linear_experts(s->device, w->expert_up, route, act->routed, s->n_rows,
                          act->wide);
-  s->ops->gated_experts(s->device, route, c->activation, act->wide, s->n_rows,
-                        c->mixture.ffn, act->narrow);
-  s->ops->linear_experts(s->device, w->expert_down, route, act->narrow, s->n_rows,
-                         act->routed);
-  s->ops->combine(s->device, route, act->routed, s->n_rows, c->hidden, store, y);
+  const void *inner = activate_experts(s, route);
+  s->ops->linear_experts(s->device, w->expert_down, route, inner, s->n_rows, act->routed);
+  if (w->mixture_out == NULL) {
+    s->ops->combine(s->device, route, act->routed, s->n_rows, width, store, y);
+    return;
+  }
+  s->ops->combine(s->device, route, act->routed, s->n_rows, width, LLS_STORE_SET,
+                  act->narrow);
+  s->ops->linear(s->device, w->mixture_out, act->narrow, s->n_rows, store, y);
 }
 
 void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights *w,

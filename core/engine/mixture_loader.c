@@ -35,23 +35,32 @@ static void expert_name(const struct lls_loader *l, uint32_t expert, const char 
   snprintf(name, NAME_MAX_CHARS, "%s%u.%s", l->names->experts, expert, part);
 }
 
+/* Columns of an expert's first matrix, and rows of its last one. */
+static struct lls_range expert_inputs(const struct lls_loader *l)
+{
+  const struct lls_model_config *c = l->config;
+  return lls_range_all(c->mixture.latent > 0 ? c->mixture.latent : c->hidden);
+}
+
 static int load_up(struct lls_loader *l, int layer, uint32_t expert,
                    struct lls_weight **out)
 {
   char gate[NAME_MAX_CHARS], up[NAME_MAX_CHARS];
   struct lls_range ffn = l->shard->expert_ffn;
-  const struct lls_part parts[] = {{gate, ffn}, {up, ffn}};
-  expert_name(l, expert, l->names->expert_gate, gate);
+  const struct lls_part parts[] = {{up, ffn}, {gate, ffn}, {up, ffn}};
+  bool gated = l->config->gated;
+  if (gated)
+    expert_name(l, expert, l->names->expert_gate, gate);
   expert_name(l, expert, l->names->expert_up, up);
-  return lls_loader_matrix(l, layer, parts, 2, lls_range_all(l->config->hidden),
-                           l->config->mixture.biases, out);
+  return lls_loader_matrix(l, layer, gated ? parts + 1 : parts, gated ? 2 : 1,
+                           expert_inputs(l), l->config->mixture.biases, out);
 }
 
 static int load_down(struct lls_loader *l, int layer, uint32_t expert,
                      struct lls_weight **out)
 {
   char name[NAME_MAX_CHARS];
-  const struct lls_part part = {name, lls_range_all(l->config->hidden)};
+  const struct lls_part part = {name, expert_inputs(l)};
   expert_name(l, expert, l->names->expert_down, name);
   return lls_loader_matrix(l, layer, &part, 1, l->shard->expert_ffn,
                            l->config->mixture.biases, out);
@@ -207,15 +216,30 @@ static int load_shared(struct lls_loader *l, int layer, struct lls_layer_weights
   const struct lls_model_config *c = l->config;
   const struct lls_tensor_names *n = l->names;
   struct lls_range ffn = l->shard->shared_ffn, hidden = lls_range_all(c->hidden);
-  const struct lls_part gate_up[] = {{n->shared_gate, ffn}, {n->shared_up, ffn}};
+  struct lls_part gate_up[] = {{n->shared_gate, ffn}, {n->shared_up, ffn}};
+  for (size_t i = 0; c->gated && n->shared_gate == NULL && i < 2; i++)
+    gate_up[i] = (struct lls_part){n->shared_up,
+                                   lls_range_after(ffn, i * ffn.whole, 2 * ffn.whole)};
   const struct lls_part down = {n->shared_down, hidden},
                         score = {n->shared_score, lls_range_all(1)};
-  int rc = lls_loader_matrix(l, layer, gate_up, 2, hidden, c->mlp_bias, &w->shared_up);
+  int rc = lls_loader_matrix(l, layer, c->gated ? gate_up : gate_up + 1, c->gated ? 2 : 1,
+                             hidden, c->mlp_bias, &w->shared_up);
   if (rc == 0)
     rc = lls_loader_matrix(l, layer, &down, 1, ffn, c->mlp_bias, &w->shared_down);
   if (rc == 0 && c->mixture.shared_gate)
     rc = lls_loader_matrix(l, layer, &score, 1, hidden, false, &w->shared_score);
   return rc;
+}
+
+/* Loads the products before and behind experts that work on fewer numbers. */
+static int load_latent(struct lls_loader *l, int layer, struct lls_layer_weights *w)
+{
+  struct lls_range latent = expert_inputs(l), hidden = lls_range_all(l->config->hidden);
+  const struct lls_part in = {l->names->mixture_in, latent},
+                        out = {l->names->mixture_out, hidden};
+  int rc = lls_loader_matrix(l, layer, &in, 1, hidden, false, &w->mixture_in);
+  return rc < 0 ? rc
+                : lls_loader_matrix(l, layer, &out, 1, latent, false, &w->mixture_out);
 }
 
 /* Loads what a mixture beside an MLP has of its own. The router's norm is of the unscaled
@@ -247,6 +271,8 @@ int lls_loader_mixture(struct lls_loader *l, int layer, struct lls_layer_weights
                            lls_range_all(l->config->mixture.experts), &w->router_bias);
   if (rc == 0 && l->config->mixture.shared > 0)
     rc = load_shared(l, layer, w);
+  if (rc == 0 && l->config->mixture.latent > 0)
+    rc = load_latent(l, layer, w);
   if (rc == 0 && l->config->mixture.beside)
     rc = load_beside(l, layer, w);
   if (rc == 0)

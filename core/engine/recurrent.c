@@ -6,6 +6,13 @@
  */
 #include "core/engine/forward.h"
 
+void lls_engine_scale(const struct lls_forward *s, float factor, uint32_t columns,
+                      void *x)
+{
+  if (factor > 0 && factor != 1)
+    s->ops->scale(s->device, factor, s->n_rows, columns, x);
+}
+
 /* LFM2: the input makes two gates and x; x between them goes through a convolution. */
 void lls_engine_convolve(struct lls_forward *s, uint32_t layer, const void *h)
 {
@@ -76,5 +83,78 @@ void lls_engine_delta(struct lls_forward *s, uint32_t layer, const void *h)
   s->ops->conv(s->device, &conv, rows, NULL);
   s->ops->delta(s->device, &delta, rows, gates, e->act.narrow);
   s->ops->norm_gated(s->device, &norm, rows, s->n_rows, e->act.narrow);
+  s->attended = e->act.narrow;
+}
+
+/* The convolution goes over x, B and C, which z follows; the time steps follow all rows.
+ */
+static struct lls_conv_shape space_conv(const struct lls_engine *e, uint32_t layer)
+{
+  const struct lls_recurrent_config *r = &e->config.recurrent;
+  return (struct lls_conv_shape){
+      .at = e->places[layer].at,
+      .channels = lls_delta_channels(r),
+      .width = r->conv_width,
+      .silu = true,
+      .weight = e->weights.layers[layer].recurrent.conv,
+      .bias = e->weights.layers[layer].recurrent.conv_bias,
+      .columns = lls_space_columns(r),
+      .before = LLS_NO_COLUMN,
+      .after = LLS_NO_COLUMN,
+  };
+}
+
+/* The products before a state space, each with its factor. */
+static void space_products(struct lls_forward *s, const struct lls_layer_weights *w,
+                           const void *h, void *rows, void *steps)
+{
+  const struct lls_recurrent_config *r = &s->e->config.recurrent;
+  const struct lls_branch_factors *f = &s->e->config.factors;
+  bool beside = w->space_rows != NULL;
+  s->ops->linear(s->device, beside ? w->space_rows : w->qkv, h, s->n_rows, LLS_STORE_SET,
+                 rows);
+  s->ops->linear(s->device, beside ? w->space_steps : w->gates, h, s->n_rows,
+                 LLS_STORE_SET, steps);
+  lls_engine_scale(s, f->rows, lls_space_columns(r), rows);
+  lls_engine_scale(s, f->steps, r->value_heads, steps);
+}
+
+void lls_engine_space(struct lls_forward *s, uint32_t layer, const void *h)
+{
+  struct lls_engine *e = s->e;
+  const struct lls_layer_weights *w = &e->weights.layers[layer];
+  const struct lls_recurrent_config *r = &e->config.recurrent;
+  const struct lls_conv_shape conv = space_conv(e, layer);
+  size_t row_bytes = conv.columns * lls_dtype_bytes(s->device->activation_type);
+  char *rows = e->act.wide, *steps = rows + s->n_rows * row_bytes;
+  const struct lls_space_shape space = {
+      .at = conv.at + (size_t)(r->conv_width - 1) * conv.channels * sizeof(float),
+      .heads = r->value_heads,
+      .head_dim = r->value_dim,
+      .groups = r->key_heads,
+      .state_dim = r->key_dim,
+      .dt_min = r->dt_min,
+      .dt_max = r->dt_max,
+      .rate = w->recurrent.rate,
+      .dt_bias = w->recurrent.dt_bias,
+      .skip = w->recurrent.skip,
+      .columns = conv.columns,
+  };
+  const struct lls_gated_norm_shape norm = {
+      .groups = r->key_heads,
+      .columns = r->value_heads / r->key_heads * r->value_dim,
+      .epsilon = r->norm_epsilon,
+      .weight = w->recurrent.norm,
+      .each_weight = true,
+      .gate_first = !r->norm_before_gate,
+      .gate_columns = conv.columns,
+      .gate = conv.channels,
+  };
+  space_products(s, w, h, rows, steps);
+  s->ops->conv(s->device, &conv, rows, NULL);
+  s->ops->space(s->device, &space, rows, steps, e->act.narrow);
+  s->ops->norm_gated(s->device, &norm, rows, s->n_rows, e->act.narrow);
+  lls_engine_scale(s, e->config.factors.folded, r->value_heads * r->value_dim,
+                   e->act.narrow);
   s->attended = e->act.narrow;
 }

@@ -26,7 +26,7 @@ struct lls_part {
   struct lls_range rows;
 };
 
-#define LLS_MAX_PARTS 3
+#define LLS_MAX_PARTS 4
 #define LLS_NO_LAYER  (-1)
 
 /* Returns -ENOMEM if the matrices at bytes_per_number bytes a value do not fit next to

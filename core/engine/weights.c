@@ -25,16 +25,25 @@
 
 /* ---- memory --------------------------------------------------------------------- */
 
+static size_t mlp_numbers(const struct lls_model_config *c, uint32_t layer)
+{
+  const struct lls_mixture_config *m = &c->mixture;
+  size_t matrices = c->gated ? 3 : 2, width = m->latent > 0 ? m->latent : c->hidden;
+  size_t plain = lls_layer_ffn(c, layer) * matrices * c->hidden;
+  if (c->layer[layer].no_mlp)
+    return 0;
+  if (!c->layer[layer].mixture)
+    return plain;
+  return (m->beside ? plain : 0) + matrices * width * m->experts * m->ffn +
+         c->hidden *
+             (m->experts + m->shared * matrices + m->shared_gate + 2 * (size_t)m->latent);
+}
+
 static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
 {
   size_t attention =
       lls_mix_numbers(c, layer) + (size_t)c->hidden * lls_mix_width(c, layer);
-  size_t mlp = (size_t)lls_layer_ffn(c, layer) * (c->gated ? 3 : 2);
-  if (c->layer[layer].mixture)
-    mlp = (c->mixture.beside ? mlp : 0) +
-          c->mixture.experts * ((size_t)c->mixture.ffn * 3 + 1) +
-          (size_t)c->mixture.shared * 3 + c->mixture.shared_gate;
-  return attention + c->hidden * (mlp + 3 * (size_t)c->layer_inputs);
+  return attention + mlp_numbers(c, layer) + 3 * (size_t)c->hidden * c->layer_inputs;
 }
 
 static size_t total_numbers(const struct lls_model_config *whole,
@@ -120,17 +129,22 @@ static int load_qk_norms(struct lls_loader *l, int layer, struct lls_layer_weigh
 static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_tensor_names *names = l->names;
-  int rc = l->config->layer[layer].plain_input
+  const struct lls_layer_config *kind = &l->config->layer[layer];
+  int rc = kind->plain_input || kind->mix == LLS_MIX_NONE
                ? 0
                : lls_loader_norm(l, layer, names->attention_norm, &w->attention_norm);
-  if (rc == 0)
+  float factor = l->config->factors.mlp_input;
+  if (rc == 0 && factor > 0)
+    rc = lls_loader_scaled(l, layer, names->mlp_norm, ".weight", l->config->hidden,
+                           factor, &w->mlp_norm.weight);
+  else if (rc == 0 && !kind->no_mlp)
     rc = lls_loader_norm(l, layer, names->mlp_norm, &w->mlp_norm);
   if (rc == 0 && l->config->norm_place == LLS_NORM_BOTH)
     rc = lls_loader_norm(l, layer, names->attention_output_norm,
                          &w->attention_output_norm);
   if (rc == 0 && l->config->norm_place == LLS_NORM_BOTH)
     rc = lls_loader_norm(l, layer, names->mlp_output_norm, &w->mlp_output_norm);
-  if (lls_mix_state(l->config, (uint32_t)layer) > 0)
+  if (!lls_layer_attends(l->config, (uint32_t)layer))
     return rc;
   if (rc == 0 && l->config->qk_norm != LLS_QK_NORM_NONE)
     rc = load_qk_norms(l, layer, w);
@@ -143,11 +157,14 @@ static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights 
 static int load_mix(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
+  int rc = 0;
   if (lls_mix_state(c, (uint32_t)layer) > 0)
-    return lls_loader_recurrent(l, layer, w);
-  int rc = c->latent.rank > 0 ? lls_loader_latent(l, layer, w)
-           : c->output_gate   ? lls_loader_gated_qkv(l, layer, &w->qkv, &w->gates)
-                              : lls_loader_qkv(l, layer, &w->qkv);
+    rc = lls_loader_recurrent(l, layer, w);
+  if (rc < 0 || !lls_layer_attends(c, (uint32_t)layer))
+    return rc;
+  rc = c->latent.rank > 0 ? lls_loader_latent(l, layer, w)
+       : c->output_gate   ? lls_loader_gated_qkv(l, layer, &w->qkv, &w->gates)
+                          : lls_loader_qkv(l, layer, &w->qkv);
   return rc < 0 ? rc
                 : load_one(l, layer, l->names->output, lls_range_all(c->hidden),
                            lls_range_times(l->shard->heads,
@@ -160,11 +177,12 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
 {
   const struct lls_model_config *c = l->config;
   int rc = load_norms(l, layer, w);
-  if (rc == 0)
+  if (rc == 0 && c->layer[layer].mix != LLS_MIX_NONE)
     rc = load_mix(l, layer, w);
-  if (rc == 0)
-    rc = c->layer[layer].mixture ? lls_loader_mixture(l, layer, w) : 0;
-  if (rc == 0 && (!c->layer[layer].mixture || c->mixture.beside))
+  bool mlp = !c->layer[layer].no_mlp, mixture = c->layer[layer].mixture;
+  if (rc == 0 && mlp && mixture)
+    rc = lls_loader_mixture(l, layer, w);
+  if (rc == 0 && mlp && (!mixture || c->mixture.beside))
     rc = load_mlp(l, layer, w);
   if (rc == 0)
     rc = lls_loader_layer_inputs(l, layer, w);
@@ -389,7 +407,7 @@ static void unload_latent(struct lls_device *device, struct lls_latent_weights *
 
 static void unload_recurrent(struct lls_device *device, struct lls_recurrent_weights *w)
 {
-  float *const vectors[] = {w->conv, w->conv_bias, w->rate, w->dt_bias, w->norm};
+  float *const vectors[] = {w->conv, w->conv_bias, w->rate, w->dt_bias, w->skip, w->norm};
   for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
     if (vectors[i] != NULL)
       device->ops->release(device, LLS_MEMORY_DEVICE, vectors[i]);
@@ -421,6 +439,11 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_matrix(device, w->up);
   unload_matrix(device, w->down);
   unload_matrix(device, w->router);
+  unload_matrix(device, w->space_rows);
+  unload_matrix(device, w->space_steps);
+  unload_matrix(device, w->space_output);
+  unload_matrix(device, w->mixture_in);
+  unload_matrix(device, w->mixture_out);
   unload_matrix(device, w->shared_up);
   unload_matrix(device, w->shared_down);
   unload_matrix(device, w->shared_score);

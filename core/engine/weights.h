@@ -25,7 +25,8 @@ struct lls_latent_weights {
 struct lls_recurrent_weights {
   float *conv, *conv_bias; /* (width, channels), (channels) */
   float *rate, *dt_bias;   /* (value heads) */
-  float *norm;             /* (value_dim) */
+  float *skip;             /* (value heads) of a state space */
+  float *norm;             /* (value_dim), or (value heads, value_dim) */
 };
 
 struct lls_layer_weights {
@@ -43,6 +44,9 @@ struct lls_layer_weights {
   struct lls_weight *gates;  /* (lls_mix_gates, hidden), or NULL */
   /* Where the layer keeps a state, qkv is its first product (lls_mix_columns, hidden). */
   struct lls_recurrent_weights recurrent;
+  /* A state space beside attention has these for the qkv, gates and output of one alone.
+   */
+  struct lls_weight *space_rows, *space_steps, *space_output;
   struct lls_weight *up; /* (ffn, hidden); gate on top of it if gated: (2 ffn, hidden) */
   struct lls_weight *down; /* (hidden, ffn) */
   struct lls_xielu xielu;  /* only with xIELU */
@@ -53,6 +57,7 @@ struct lls_layer_weights {
   struct lls_weight *inputs_up;         /* (hidden, n) */
   struct lls_norm_weights inputs_output_norm;
   /* Instead of up and down, or with them, where the layer is a mixture: */
+  struct lls_weight *mixture_in, *mixture_out; /* with mixture.latent */
   struct lls_weight *router;                   /* (experts, hidden) */
   struct lls_experts *expert_up, *expert_down; /* (2 ffn, hidden), (hidden, ffn) each */
   float *router_bias;                          /* (experts) or NULL */

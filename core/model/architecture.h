@@ -11,14 +11,15 @@
 #include "core/model/json.h"
 
 /*
- * Layers with a state. A short convolution: `in` has the rows of its two gates and of x.
+ * Layers with a state. A short convolution: `in` has the rows of its two gates and of x;
+ * a state space: those of z, x, B, C and the time steps.
  * A delta net: q, k and v; z; b and a, in tensors of their own, or the rows of each key
- * head together in `qkvz` and `ba`, whichever the file has. `rate` and `dt_bias` are full
- * names.
+ * head together in `qkvz` and `ba`, whichever the file has. `rate`, `dt_bias` and
+ * `skip` are full names.
  */
 struct lls_recurrent_names {
   const char *in, *qkv, *z, *b, *a, *qkvz, *ba;
-  const char *conv, *rate, *dt_bias, *norm, *output;
+  const char *conv, *rate, *dt_bias, *skip, *norm, *output;
 };
 
 /*
@@ -58,8 +59,10 @@ struct lls_tensor_names {
   bool experts_turned;           /* each as (inputs, outputs) */
   bool experts_alternate;        /* rows of gate and up alternate */
   const char *router_bias;       /* with mixture.corrected */
-  const char *shared_gate, *shared_up, *shared_down; /* with mixture.shared */
-  const char *shared_score;                          /* with mixture.shared_gate */
+  /* With mixture.shared; without shared_gate its rows come before those of shared_up */
+  const char *shared_gate, *shared_up, *shared_down;
+  const char *shared_score;             /* with mixture.shared_gate */
+  const char *mixture_in, *mixture_out; /* with mixture.latent */
   /* With mixture.beside: norm of the router's input, factors of the experts' weights,
    * norms of the mixture's input and output, and of the output of the layer's MLP */
   const char *router_norm, *expert_scale, *mixture_norm, *mixture_output_norm,
@@ -130,6 +133,11 @@ struct lls_architecture {
   ROW(lls_qwen3_next)                                                                    \
   ROW(lls_qwen3_5)                                                                       \
   ROW(lls_qwen3_5_moe)                                                                   \
+  ROW(lls_nemotron_h)                                                                    \
+  ROW(lls_granite_hybrid)                                                                \
+  ROW(lls_gguf_granite_hybrid)                                                           \
+  ROW(lls_mamba2)                                                                        \
+  ROW(lls_falcon_h1)                                                                     \
   ROW(lls_qwen2_moe)                                                                     \
   ROW(lls_glm4_moe)                                                                      \
   ROW(lls_minimax_m2)                                                                    \
@@ -168,6 +176,8 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
  * of a generator's classifier there, the first of which is of yes. */
 #define LLS_GGUF_CLASSIFIER "GgufCrossEncoder"
 #define LLS_GGUF_SCORE_ROWS "gguf_score_rows"
+/* Granite 4 H in GGUF files, where tensors are not stacked. */
+#define LLS_GGUF_GRANITE "GgufGraniteHybrid"
 
 /* The names of Llama's tensors, which most later architectures share. */
 /* Embedders such as Qwen3-Embedding are saved without the head and without the prefix. */
@@ -180,6 +190,14 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
 #define LLS_LLAMA_QKV                                                                    \
   .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj"
 #define LLS_LLAMA_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj"
+#define LLS_MAMBA_TENSORS(mixer)                                                         \
+  .recurrent = {.in = mixer "in_proj",                                                   \
+                .conv = mixer "conv1d",                                                  \
+                .rate = mixer "A_log",                                                   \
+                .dt_bias = mixer "dt_bias",                                              \
+                .skip = mixer "D",                                                       \
+                .norm = mixer "norm",                                                    \
+                .output = mixer "out_proj"}
 #define LLS_GEMMA_NORMS                                                                  \
   .attention_norm = "input_layernorm",                                                   \
   .attention_output_norm = "post_attention_layernorm",                                   \
@@ -254,6 +272,22 @@ int lls_config_text_part(const struct lls_json *, json_t *defaults,
                          int (*configure)(const struct lls_json *,
                                           struct lls_model_config *, struct lls_error *),
                          struct lls_error *err);
+/* Reads Granite 3's graph: Llama's with four factors; granite.c. */
+int lls_config_granite(const struct lls_json *, struct lls_model_config *,
+                       struct lls_error *err);
+/* Reads the epsilon of RMS norms under either of its two keys; mamba.c. */
+int lls_config_epsilon(const struct lls_json *, struct lls_model_config *,
+                       struct lls_error *);
+/* Keys of layers with the state space of Mamba-2. */
+struct lls_mamba_keys {
+  const char *heads, *head_dim, *groups, *states, *width, *expand, *chunk;
+  const char *conv_bias, *bias;
+};
+extern const struct lls_mamba_keys lls_mamba_keys; /* of Granite 4 H and Falcon-H1 */
+/* Reads the sizes of Mamba-2's layers, behind the hidden size and the norms' epsilon;
+ * mamba.c. */
+int lls_config_mamba(const struct lls_json *, const struct lls_mamba_keys *,
+                     struct lls_model_config *, struct lls_error *err);
 /* Multiplies what each branch adds to x by `factor`. Only for models with norms of the
  * branches' inputs: x itself is kept smaller by the factor, which those norms undo. */
 void lls_config_scale_branches(struct lls_model_config *, double factor);

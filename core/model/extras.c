@@ -35,9 +35,11 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
            (m->scale != 0 && m->scale != 1),
        LLS_EXTRA_ROUTER},
       {m->shared_gate, LLS_EXTRA_SHARED_GATE},
+      {m->experts > 0 && !c->gated, LLS_EXTRA_PLAIN_EXPERTS},
       {c->latent.rank > 0, LLS_EXTRA_LATENT},
       {c->v_norm || lls_heads_differ(c), LLS_EXTRA_HEAD_SIZES},
-      {c->layer_inputs > 0 || c->layer_scalars, LLS_EXTRA_LAYER_INPUTS},
+      {c->layer_inputs > 0 || c->layer_scalars || c->factors.attended > 0,
+       LLS_EXTRA_LAYER_INPUTS},
       {c->recurrent.conv_width > 0 || c->output_gate, LLS_EXTRA_STATES},
       {has_chunks(c), LLS_EXTRA_CHUNKS},
   };
@@ -69,6 +71,7 @@ const char *lls_extra_name(uint32_t extras)
                                "layers' outputs"},
       {LLS_EXTRA_STATES, "layers that keep a state of the sequence"},
       {LLS_EXTRA_CHUNKS, "attention within chunks of tokens"},
+      {LLS_EXTRA_PLAIN_EXPERTS, "experts without a gate"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if ((extras & names[i].bit) != 0)

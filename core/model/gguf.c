@@ -156,7 +156,9 @@ static int check_shape(const struct lls_gguf *g, const struct lls_gguf_tensor *t
   bool heads = skip > 0 && t->n_dims == 3 && t->shape[1] > 0 && rows % t->shape[1] == 0 &&
                t->shape[0] == rows / t->shape[1] &&
                t->shape[2] == columns; /* a matrix of each head, as one */
-  if (heads || has_shape(t, matrix + skip, 3 - skip) ||
+  bool folded = skip > 0 && rows == 1 && t->n_dims == 2 &&
+                t->shape[0] * t->shape[1] == columns; /* a vector, in groups */
+  if (heads || folded || has_shape(t, matrix + skip, 3 - skip) ||
       (rows == 1 && has_shape(t, vector + skip, 2 - skip)))
     return 0;
   char found[96], wanted[96];

@@ -53,6 +53,8 @@ extern const size_t lls_n_gguf_families;
 /* gguf_recurrent.c: those with layers that keep a state. */
 extern const struct lls_gguf_architecture lls_gguf_recurrent[];
 extern const size_t lls_n_gguf_recurrent;
+extern const struct lls_gguf_architecture lls_gguf_mamba[]; /* gguf_mamba.c */
+extern const size_t lls_n_gguf_mamba;
 
 struct lls_gguf {
   struct lls_checkpoint base;

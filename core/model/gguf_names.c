@@ -85,7 +85,10 @@ static const struct lls_gguf_architecture *architecture_at(size_t i)
   if (i < lls_n_gguf_families)
     return &lls_gguf_families[i];
   i -= lls_n_gguf_families;
-  return i < lls_n_gguf_recurrent ? &lls_gguf_recurrent[i] : NULL;
+  if (i < lls_n_gguf_recurrent)
+    return &lls_gguf_recurrent[i];
+  i -= lls_n_gguf_recurrent;
+  return i < lls_n_gguf_mamba ? &lls_gguf_mamba[i] : NULL;
 }
 
 const struct lls_gguf_architecture *lls_gguf_architecture_named(const char *name)
@@ -164,6 +167,8 @@ static const struct lls_gguf_pair expert_parts[] = {
     {"feed_forward.experts.down_proj", "ffn_down_exps"},
     {"feed_forward.experts.gate_up_proj", "ffn_gate_up_exps"},
     {"mlp.experts.gate_up_proj", "ffn_gate_up_exps"},
+    {"mixer.experts.up_proj", "ffn_up_exps"},
+    {"mixer.experts.down_proj", "ffn_down_exps"},
     {"experts.gate_up_proj", "ffn_gate_up_exps"},
     {"experts.gate_proj", "ffn_gate_exps"},
     {"experts.up_proj", "ffn_up_exps"},
@@ -174,10 +179,18 @@ static const struct lls_gguf_pair expert_parts[] = {
 static const struct lls_gguf_pair whole_parts[] = {
     {"self_attn.sinks", "attn_sinks.weight"},
     {"layer_scalar", "layer_output_scale.weight"},
+    {"pre_ff_layernorm.weight", "ffn_norm"},
     {"router.scale", "ffn_gate_inp.scale"},
     {"router.per_expert_scale", "ffn_down_exps.scale"},
     {"linear_attn.A_log", "ssm_a"},
     {"linear_attn.dt_bias", "ssm_dt.bias"},
+    {"mixer.A_log", "ssm_a"},
+    {"mixer.dt_bias", "ssm_dt.bias"},
+    {"mixer.D", "ssm_d"},
+    {"mamba.A_log", "ssm_a"},
+    {"mamba.dt_bias", "ssm_dt.bias"},
+    {"mamba.D", "ssm_d"},
+    {"mixer.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"}};
 
@@ -299,7 +312,8 @@ static bool encoder_name(const struct lls_gguf_architecture *a, const char *name
 /* Returns the name without the prefix that all tensors of a folder have. */
 static const char *without_prefix(const char *name)
 {
-  static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
+  static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox.",
+                                         "backbone."};
   for (size_t i = 0; i < COUNT(prefixes); i++)
     if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
       return name + strlen(prefixes[i]);

@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-static int configure(const struct lls_json *json, struct lls_model_config *out,
-                     struct lls_error *err)
+int lls_config_granite(const struct lls_json *json, struct lls_model_config *out,
+                       struct lls_error *err)
 {
   double embedding, residual = 1, attention = 1, logits = 1;
   int rc = lls_config_llama(json, out, err);
@@ -37,6 +37,6 @@ static const char *const names[] = {"GraniteForCausalLM", NULL};
 const struct lls_architecture lls_granite = {
     .title = "Granite 3",
     .names = names,
-    .configure = configure,
+    .configure = lls_config_granite,
     .tensors = {LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP},
 };

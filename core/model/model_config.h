@@ -70,11 +70,15 @@ enum lls_layer_mix {
   LLS_MIX_ATTENTION,
   LLS_MIX_SHORT_CONV, /* a convolution between two gates (LFM2) */
   LLS_MIX_DELTA,      /* a gated delta net behind a convolution (arXiv 2412.06464) */
+  LLS_MIX_NONE,       /* nothing: the layer is an MLP alone */
+  LLS_MIX_SPACE,      /* a state space behind a convolution: Mamba-2 (arXiv 2405.21060) */
+  LLS_MIX_BESIDE,     /* attention, and a state space that reads the same input */
 };
 
 /* Members in which the layers of one model can differ. */
 struct lls_layer_config {
   enum lls_layer_mix mix;
+  bool no_mlp;     /* the layer has no MLP, and no norm before it */
   uint32_t window; /* sliding window in tokens, 0 = none; a token of an encoder sees
                     * those less than `window` before and after it */
   bool chunked; /* `window` tokens are a chunk, in which a token sees those before it */
@@ -106,6 +110,7 @@ struct lls_mixture_config {
   uint32_t shared;  /* inner width of the MLP that all rows go through too; 0 = none */
   bool shared_gate; /* its output is multiplied by a logistic function of a score */
   bool beside;      /* beside the layer's own MLP, with norms of its own; Gemma 4 */
+  uint32_t latent;  /* numbers that experts read and make, of products; 0 = a row of x */
 };
 
 /* Multi-head latent attention (arXiv 2405.04434): a token is cached as one latent vector,
@@ -132,8 +137,21 @@ struct lls_recurrent_config {
   uint32_t conv_width; /* tokens that a convolution sees; 0 = no layer has a state */
   bool conv_bias;      /* of a short convolution, and of the products around it */
   uint32_t channels;   /* of a short convolution */
-  uint32_t key_heads, value_heads, key_dim, value_dim; /* of a delta net */
-  bool tiled;                                          /* see struct lls_delta_shape */
+  /* of a delta net; a state space has groups, heads, the states of a group, and a head */
+  uint32_t key_heads, value_heads, key_dim, value_dim;
+  bool tiled;           /* see struct lls_delta_shape */
+  bool product_bias;    /* of the products around a state space */
+  float dt_min, dt_max; /* see struct lls_space_shape */
+  float norm_epsilon;   /* of a state space's norm */
+  bool unnormed;        /* it has a gate alone */
+  bool norm_before_gate;
+};
+
+/* Factors of branches with LLS_MIX_BESIDE: of what attention gives, of the state space's
+ * rows and time steps, of the convolution's weights of x, B and C, of what the state
+ * space gives, of the weights of the MLP's norm, and of its inner columns. */
+struct lls_branch_factors {
+  float attended, rows, steps, conv[3], folded, mlp_input, mlp_inner; /* 0 = 1 */
 };
 
 /* The places of a layer's norms. */
@@ -207,6 +225,7 @@ struct lls_model_config {
   struct lls_mixture_config mixture;
   struct lls_latent_config latent;
   struct lls_recurrent_config recurrent;
+  struct lls_branch_factors factors;
   struct lls_rope_config rope;       /* dims = 0: learned positions */
   struct lls_rope_config local_rope; /* for LLS_LAYER_ROPE_LOCAL */
   uint32_t position_offset;          /* learned positions: row of position 0 */
@@ -319,10 +338,23 @@ static inline size_t lls_unpaired_row(size_t i, size_t rotated)
   return i < half ? 2 * i : 2 * (i - half) + 1;
 }
 
-/* Columns that the convolution of a delta net goes over: q, k and v. */
+/* Columns that the convolution of a delta net goes over: q, k and v; of a state space: x,
+ * B and C. */
 static inline uint32_t lls_delta_channels(const struct lls_recurrent_config *r)
 {
   return 2 * r->key_heads * r->key_dim + r->value_heads * r->value_dim;
+}
+
+/* Columns of a state space's rows: x, B, C and z. */
+static inline uint32_t lls_space_columns(const struct lls_recurrent_config *r)
+{
+  return lls_delta_channels(r) + r->value_heads * r->value_dim;
+}
+
+static inline bool lls_layer_attends(const struct lls_model_config *c, uint32_t layer)
+{
+  enum lls_layer_mix mix = c->layer[layer].mix;
+  return mix == LLS_MIX_ATTENTION || mix == LLS_MIX_BESIDE;
 }
 
 /* Returns the output width of the first product of a layer, and of a second one; a delta

@@ -144,6 +144,7 @@ static const struct lls_device_ops ops = {
     .scale = lls_cpu_scale,
     .conv = lls_cpu_conv,
     .delta = lls_cpu_delta,
+    .space = lls_cpu_space,
     .norm_gated = lls_cpu_norm_gated,
     .gate_columns = lls_cpu_gate_columns,
     .norm_qk = lls_cpu_norm_qk,

@@ -67,6 +67,8 @@ void lls_cpu_adapt(struct lls_device *, const struct lls_adapted_rows *,
 void lls_cpu_conv(struct lls_device *, const struct lls_conv_shape *, void *x, void *y);
 void lls_cpu_delta(struct lls_device *, const struct lls_delta_shape *, const void *rows,
                    const void *gates, void *out);
+void lls_cpu_space(struct lls_device *, const struct lls_space_shape *, const void *rows,
+                   const void *steps, void *out);
 void lls_cpu_norm_gated(struct lls_device *, const struct lls_gated_norm_shape *,
                         const void *rows, uint32_t n_rows, void *y);
 void lls_cpu_gate_columns(struct lls_device *, const void *gates, void *x,

@@ -13,10 +13,11 @@
 /* Spans handed to a kernel at once. */
 #define AT_ONCE 64
 
-/* The arithmetic of spans: one of the two. */
+/* The arithmetic of spans: one of the three. */
 struct folding {
   const struct lls_short_conv *conv;
   const struct lls_gated_delta *delta;
+  const struct lls_state_space *space;
 };
 
 static float *state_at(const struct lls_pool *p, uint32_t block, uint64_t at)
@@ -31,8 +32,10 @@ static void fold(const struct lls_cpu_device *d, const struct folding *f,
 {
   if (n > 0 && f->conv != NULL)
     lls_cpu_short_conv(d, f->conv, spans, n);
-  else if (n > 0)
+  else if (n > 0 && f->delta != NULL)
     lls_cpu_gated_delta(d, f->delta, spans, n);
+  else if (n > 0)
+    lls_cpu_state_space(d, f->space, spans, n);
 }
 
 /* Folds the spans of a turn; false: there are none. */
@@ -115,16 +118,67 @@ void lls_cpu_delta(struct lls_device *device, const struct lls_delta_shape *shap
   fold_all(lls_cpu(device), &(struct folding){.delta = &delta}, shape->at);
 }
 
+void lls_cpu_space(struct lls_device *device, const struct lls_space_shape *shape,
+                   const void *rows, const void *steps, void *out)
+{
+  const uint32_t values = shape->heads * shape->head_dim;
+  const uint32_t states = shape->groups * shape->state_dim;
+  const struct lls_state_space space = {
+      .heads = shape->heads,
+      .head_dim = shape->head_dim,
+      .groups = shape->groups,
+      .state_dim = shape->state_dim,
+      .dt_min = shape->dt_min,
+      .dt_max = shape->dt_max,
+      .x = columns_of(rows, 0, shape->columns),
+      .b = columns_of(rows, values, shape->columns),
+      .c = columns_of(rows, values + states, shape->columns),
+      .dt = columns_of(steps, 0, shape->heads),
+      .rate = shape->rate,
+      .dt_bias = shape->dt_bias,
+      .d = shape->skip,
+      .out = {out, values},
+  };
+  fold_all(lls_cpu(device), &(struct folding){.space = &space}, shape->at);
+}
+
+/* Rows that are multiplied by silu(gate) alone. */
+struct gated_rows {
+  const float *gate;
+  float *y;
+  size_t n_rows, columns, stride;
+};
+
+static void gate_rows_task(void *arg, unsigned thread, unsigned n_threads)
+{
+  const struct gated_rows *w = arg;
+  size_t begin, end;
+  lls_cpu_share(w->n_rows, 1, thread, n_threads, &begin, &end);
+  for (size_t row = begin; row < end; row++)
+    for (size_t i = 0; i < w->columns; i++) {
+      float z = w->gate[row * w->stride + i];
+      w->y[row * w->columns + i] *= z / (1 + expf(-z));
+    }
+}
+
 void lls_cpu_norm_gated(struct lls_device *device,
                         const struct lls_gated_norm_shape *shape, const void *rows,
                         uint32_t n_rows, void *y)
 {
   size_t columns = (size_t)shape->groups * shape->columns;
+  if (shape->weight == NULL) {
+    struct gated_rows w = {(const float *)rows + shape->gate, y, n_rows, columns,
+                           shape->gate_columns};
+    lls_cpu_run_rows(lls_cpu(device), gate_rows_task, &w, n_rows, columns);
+    return;
+  }
   const struct lls_gated_norm norm = {
       .groups = shape->groups,
       .columns = shape->columns,
       .epsilon = shape->epsilon,
+      .gate_first = shape->gate_first,
       .weight = shape->weight,
+      .weight_stride = shape->each_weight ? shape->columns : 0,
       .x = {y, columns},
       .gate = columns_of(rows, shape->gate, shape->gate_columns),
       .y = {y, columns},

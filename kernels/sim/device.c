@@ -269,6 +269,12 @@ static void delta(struct lls_device *device, const struct lls_delta_shape *shape
   (void)device, (void)shape, (void)rows, (void)gates, (void)out;
 }
 
+static void space(struct lls_device *device, const struct lls_space_shape *shape,
+                  const void *rows, const void *steps, void *out)
+{
+  (void)device, (void)shape, (void)rows, (void)steps, (void)out;
+}
+
 static void norm_gated(struct lls_device *device,
                        const struct lls_gated_norm_shape *shape, const void *rows,
                        uint32_t n_rows, void *y)
@@ -456,6 +462,7 @@ static const struct lls_device_ops ops = {
     .scale = scale,
     .conv = conv,
     .delta = delta,
+    .space = space,
     .norm_gated = norm_gated,
     .gate_columns = gate_columns,
     .norm_qk = norm_qk,

@@ -74,17 +74,21 @@ static void test_extras(void **state)
     char *model;
     const char *name;
     uint32_t extras; /* operations that the device has */
-  } cases[] = {{"bloom", "does not have ALiBi, which this model needs", 0},
-               {"apertus", "does not have xIELU", 0},
-               {"nemotron", "does not have the squared ReLU", 0},
-               {"glm-4.5", "does not have a router of experts other than a softmax", 0},
-               {"qwen2-moe", "does not have a gate of the shared expert", 0},
-               {"deepseek-v2", "does not have multi-head latent attention (MLA)", 0},
-               {"lfm2", "does not have layers that keep a state of the sequence", 0},
-               {"llama-4", "does not have attention within chunks",
-                LLS_EXTRA_ALL & ~LLS_EXTRA_CHUNKS},
-               {"ministral-3", "does not have queries that grow", 0},
-               {"gemma-4-31b", "does not have layers with heads of different sizes", 0}};
+  } cases[] = {
+      {"bloom", "does not have ALiBi, which this model needs", 0},
+      {"apertus", "does not have xIELU", 0},
+      {"nemotron", "does not have the squared ReLU", 0},
+      {"glm-4.5", "does not have a router of experts other than a softmax", 0},
+      {"qwen2-moe", "does not have a gate of the shared expert", 0},
+      {"deepseek-v2", "does not have multi-head latent attention (MLA)", 0},
+      {"lfm2", "does not have layers that keep a state of the sequence", 0},
+      {"granite-4-h", "does not have layers that keep a state of the sequence", 0},
+      {"nemotron-3", "does not have experts without a gate",
+       LLS_EXTRA_ALL & ~LLS_EXTRA_PLAIN_EXPERTS},
+      {"llama-4", "does not have attention within chunks",
+       LLS_EXTRA_ALL & ~LLS_EXTRA_CHUNKS},
+      {"ministral-3", "does not have queries that grow", 0},
+      {"gemma-4-31b", "does not have layers with heads of different sizes", 0}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct drive_model m = {0};
@@ -194,6 +198,14 @@ int main(int argc, char **argv)
       "mimo",
       "llama-4",
       "llama-4-top2",
+      "granite-4-h",
+      "granite-4-micro",
+      "nemotron-h",
+      "nemotron-3",
+      "nemotron-3-super",
+      "mamba-2",
+      "falcon-h1",
+      "falcon-h1-normed",
   };
   static struct CMUnitTest tests[3 * 64 + 4];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
