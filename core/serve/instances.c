@@ -108,6 +108,17 @@ static bool note_progress(void *context, size_t done, size_t total)
   return !s->load.given_up;
 }
 
+/* Writes what these units hold: tokens, or states where all layers keep one. */
+static const char *describe_room(const struct lls_pool_shape *pool, uint32_t units,
+                                 char text[32])
+{
+  if (lls_group_is_state(pool, 0))
+    snprintf(text, 32, "%u states", units / lls_group_units(pool, 0, LLS_FORM_STATE));
+  else
+    snprintf(text, 32, "%zu tokens", lls_pool_tokens(pool, units));
+  return text;
+}
+
 static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
@@ -120,21 +131,20 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   if (rc < 0)
     return rc;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(s->engines[i]);
-  char before[32];
+  char before[32], room[32];
   lls_log(&s->log, LLS_LOG_INFO, "engine",
-          "%s%sweights %zu MiB, cache for %zu tokens in %zu MiB (%u units, blocks of %u "
+          "%s%sweights %zu MiB, cache for %s in %zu MiB (%u units, blocks of %u "
           "tokens), "
           "context %u; cache size: %s",
           prefix(s, i, before), s->ranks != NULL ? "of each rank: " : "",
           lls_engine_weight_bytes(s->engines[i]) >> 20,
-          lls_pool_tokens(pool, pool->device_units),
+          describe_room(pool, pool->device_units, room),
           (pool->device_units * lls_unit_bytes(pool)) >> 20, pool->device_units,
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context,
           lls_engine_pool_reason(s->engines[i]));
   if (pool->host_units > 0)
-    lls_log(&s->log, LLS_LOG_INFO, "engine",
-            "%shost memory for %zu tokens in %zu MiB: %s", prefix(s, i, before),
-            lls_pool_tokens(pool, pool->host_units),
+    lls_log(&s->log, LLS_LOG_INFO, "engine", "%shost memory for %s in %zu MiB: %s",
+            prefix(s, i, before), describe_room(pool, pool->host_units, room),
             (pool->host_units * lls_unit_bytes(pool)) >> 20,
             lls_engine_host_reason(s->engines[i]));
   char line[256];
