@@ -64,7 +64,7 @@ MODELS = {
     "DeepSeek-V3": (config("DeepseekV3Config", **MLA, num_hidden_layers=61), 68.6, 0, 2196, 0),
     "GLM-4.7-Flash": (config("Glm4MoeLiteConfig", **MLA, num_hidden_layers=47), 52.9, 0, 1692, 0),
     "Kimi-Linear-48B": (config("KimiLinearConfig"), 7.9, 41.4, 293, 0),
-    "Nemotron 3 Nano": (config("NemotronHConfig", num_hidden_layers=52, num_key_value_heads=2, head_dim=128,
+    "Nemotron 3 Nano": (config("NemotronHConfig", num_hidden_layers=52, mamba_num_heads=64, num_key_value_heads=2, head_dim=128,
                                hybrid_override_pattern="MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"), 6, 46.8,
                         239, 0),
     "Granite 4 H small": (config("GraniteMoeHybridConfig", hidden_size=4096, num_hidden_layers=40, num_attention_heads=32,
