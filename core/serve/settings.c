@@ -138,8 +138,8 @@ static size_t cache_tokens(const struct lls_config *c, const struct lls_engine *
   const struct lls_engine_caps *caps = lls_engine_caps(engine);
   const struct lls_cache_vtable *cache = &c->policies.cache.module->cache;
   bool plain = caps->n_groups == 1 && caps->groups[0]->kind != LLS_GROUP_STATE;
-  size_t tokens = plain ? blocks_in_pool(c, engine) * pool->block_tokens
-                        : tokens_in_groups(engine);
+  size_t tokens =
+      plain ? blocks_in_pool(c, engine) * pool->block_tokens : tokens_in_groups(engine);
   uint32_t window = caps->groups[0]->window;
   size_t slides = (size_t)window + caps->max_step_tokens;
   bool smaller_forms = cache->forms != NULL && (caps->forms & LLS_BIT_HIDDEN) != 0;
