@@ -48,7 +48,7 @@ int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
 struct lls_api_pair {
   const char *first, *second;
   size_t first_bytes, second_bytes;
-  const json_t *instruction; /* of a reranker's prompt, or NULL */
+  const json_t *instruction; /* for a reranker, or NULL */
 };
 
 /* Makes a prompt of each pair; its text is that of the second. */

@@ -153,7 +153,7 @@ struct lls_own_settings { /* [model.NAME]; LLS_NEVER where it is auto */
 struct lls_served_model {
   char *name;
   char *path;    /* as written, relative to the file's folder, or a hub's name */
-  unsigned line; /* of the file */
+  unsigned line; /* where the file has it */
   struct lls_own_settings own;
 };
 

@@ -116,6 +116,38 @@ const char *lls_http_request_set_target(struct lls_http_request *request)
   return target[0] == '/' ? percent_decode(target) : "malformed request target";
 }
 
+/* Decodes a value of a query, where + is a space. An escape that is malformed or NUL
+ * stays as it is. */
+static void decode_value(const char *at, size_t length, char *out, size_t size)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < length && n < size; i++) {
+    bool escape = at[i] == '%' && i + 2 < length;
+    int high = escape ? hex_digit(at[i + 1]) : -1,
+        low = escape ? hex_digit(at[i + 2]) : -1;
+    bool good = high >= 0 && low >= 0 && high + low > 0;
+    out[n++] = good ? (char)(high * 16 + low) : at[i] == '+' ? ' ' : at[i];
+    i += good ? 2 : 0;
+  }
+  out[n < size ? n : 0] = '\0';
+}
+
+bool lls_http_query(const char *query, const char *name, char *value, size_t size)
+{
+  size_t wanted = strlen(name);
+  bool found = false;
+  value[0] = '\0';
+  while (*query != '\0') {
+    size_t length = strcspn(query, "&");
+    if (length > wanted && query[wanted] == '=' && strncmp(query, name, wanted) == 0) {
+      found = true;
+      decode_value(query + wanted + 1, length - wanted - 1, value, size);
+    }
+    query += length + (query[length] == '&');
+  }
+  return found;
+}
+
 void lls_http_request_clear(struct lls_http_request *request)
 {
   if (request->sink.close != NULL)

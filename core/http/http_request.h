@@ -71,6 +71,10 @@ const char *lls_http_request_host(const struct lls_http_request *request);
  */
 const char *lls_http_request_set_target(struct lls_http_request *request);
 
+/* Copies the decoded value of a query's parameter, the last one of that name; "" if there
+ * is none, or if it takes more than size - 1 bytes. Returns false if there is none. */
+bool lls_http_query(const char *query, const char *name, char *value, size_t size);
+
 /* Empties the request and frees its memory: an idle connection holds no request. */
 void lls_http_request_clear(struct lls_http_request *request);
 

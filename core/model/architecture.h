@@ -30,7 +30,7 @@ struct lls_recurrent_names {
 struct lls_tensor_names {
   const char *prefixes[4]; /* the first one with which the embedding exists is used */
   const char *embedding, *positions, *project_in, *project_out, *final_norm, *head;
-  const char *head_prefix; /* of the head in some folders of the architecture, or NULL */
+  const char *head_prefix; /* some folders have it before the head's name; or NULL */
   const char *layers;      /* "layers." */
   const char *attention_norm, *mlp_norm;
   const char *q, *k, *v;
@@ -283,7 +283,7 @@ struct lls_mamba_keys {
   const char *heads, *head_dim, *groups, *states, *width, *expand, *chunk;
   const char *conv_bias, *bias;
 };
-extern const struct lls_mamba_keys lls_mamba_keys; /* of Granite 4 H and Falcon-H1 */
+extern const struct lls_mamba_keys lls_mamba_keys; /* Granite 4 H, Falcon-H1 */
 /* Reads the sizes of Mamba-2's layers, behind the hidden size and the norms' epsilon;
  * mamba.c. */
 int lls_config_mamba(const struct lls_json *, const struct lls_mamba_keys *,

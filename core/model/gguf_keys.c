@@ -197,7 +197,7 @@ static const struct {
     {"interleave_moe_layer_step", ONE},
     {"expert_gating_func", SOFTMAX},
     {"rope.dimension_sections", READ}, /* equal for text: one number a position */
-    {"n_deepstack_layers", READ},      /* of images */
+    {"n_deepstack_layers", READ},      /* layers that read images */
     {"dense_2_feat_in", READ},         /* dense.c */
     {"dense_2_feat_out", READ},
     {"dense_3_feat_in", READ},

@@ -97,7 +97,7 @@ static const struct lls_gguf_pair nemotron_keys[] = {
     {"ssm_state_size", "ssm.state_size"},
     {"n_groups", "ssm.group_count"},
     {"mamba_num_heads", "ssm.time_step_rank"},
-    {"mamba_head_dim", "ssm.inner_size"}, /* of all heads */
+    {"mamba_head_dim", "ssm.inner_size"}, /* heads times their columns */
     {"moe_intermediate_size", "expert_feed_forward_length"},
     {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
     {"n_shared_experts", "expert_shared_count"},
@@ -147,7 +147,7 @@ static const struct lls_gguf_pair granite_keys[] = {
     {"mamba_d_state", "ssm.state_size"},
     {"mamba_n_groups", "ssm.group_count"},
     {"mamba_n_heads", "ssm.time_step_rank"},
-    {"mamba_d_head", "ssm.inner_size"}, /* of all heads */
+    {"mamba_d_head", "ssm.inner_size"}, /* heads times their columns */
     {"shared_intermediate_size", "expert_shared_feed_forward_length"},
     END};
 static const struct lls_gguf_pair granite_switches[] = {
@@ -181,7 +181,7 @@ static const struct lls_gguf_pair mamba_keys[] = {
     {"state_size", "ssm.state_size"},
     {"n_groups", "ssm.group_count"},
     {"num_heads", "ssm.time_step_rank"},
-    {"head_dim", "ssm.inner_size"}, /* of all heads */
+    {"head_dim", "ssm.inner_size"}, /* heads times their columns */
     END};
 static const struct lls_gguf_pair mamba_switches[] = {{"use_bias", "ssm_in.bias"}, END};
 
@@ -211,7 +211,7 @@ static const struct lls_gguf_pair falcon_keys[] = {
     {"mamba_d_state", "ssm.state_size"},
     {"mamba_n_groups", "ssm.group_count"},
     {"mamba_n_heads", "ssm.time_step_rank"},
-    {"mamba_d_head", "ssm.inner_size"}, /* of all heads */
+    {"mamba_d_head", "ssm.inner_size"}, /* heads times their columns */
     END};
 static const struct lls_gguf_pair falcon_switches[] = {
     {"mamba_rms_norm", "ssm_norm.weight"}, {"mamba_proj_bias", "ssm_in.bias"}, END};

@@ -17,46 +17,6 @@
 
 enum member { MODEL, NAME, STREAM, INPUT_FILE, PREVIOUS, CONVERSATION, MEMBERS };
 
-/* ---- the query --------------------------------------------------------------------- */
-
-static int digit(char c)
-{
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
-static void decode(const char *at, size_t length, char *out, size_t size)
-{
-  size_t n = 0;
-  for (size_t i = 0; i < length && n + 1 < size; i++) {
-    bool escape =
-        at[i] == '%' && i + 2 < length && digit(at[i + 1]) >= 0 && digit(at[i + 2]) >= 0;
-    out[n++] = escape         ? (char)(digit(at[i + 1]) * 16 + digit(at[i + 2]))
-               : at[i] == '+' ? ' '
-                              : at[i];
-    i += escape ? 2 : 0;
-  }
-  out[n] = '\0';
-}
-
-bool lls_routing_query(const struct lls_http_exchange *exchange, const char *name,
-                       char *value, size_t size)
-{
-  const char *query = exchange->request.query;
-  size_t wanted = strlen(name);
-  for (const char *at = query != NULL ? query : ""; *at != '\0';) {
-    size_t length = strcspn(at, "&");
-    if (length > wanted && at[wanted] == '=' && strncmp(at, name, wanted) == 0) {
-      decode(at + wanted + 1, length - wanted - 1, value, size);
-      return true;
-    }
-    at += length + (at[length] == '&');
-  }
-  return false;
-}
-
 /* ---- names and ids ----------------------------------------------------------------- */
 
 static void refuse_unknown(const struct lls_routing *routing, const char *name,
@@ -209,7 +169,7 @@ struct lls_hosted *lls_routing_choose(struct lls_routing *routing,
   const struct lls_http_route *route = exchange->route;
   if (members[NAME].text[0] != '\0' && route->handler == lls_handle_ollama_show)
     return lls_routing_named(routing, members[NAME].text, error);
-  if (lls_routing_query(exchange, "model", name, sizeof name))
+  if (lls_http_query(exchange->request.query, "model", name, sizeof name))
     return lls_routing_named(routing, name, error);
   const char *header = lls_http_request_header(&exchange->request, "x-model");
   if (header != NULL)

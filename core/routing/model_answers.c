@@ -328,7 +328,7 @@ static bool answer(struct lls_routing *routing, struct lls_http_exchange *exchan
 {
   const struct lls_http_route *route = exchange->route;
   char name[LLS_MODEL_NAME_MAX + 1];
-  bool named = lls_routing_query(exchange, "model", name, sizeof name);
+  bool named = lls_http_query(exchange->request.query, "model", name, sizeof name);
   if (named && (is_admin(exchange) || route->handler == lls_handle_metrics))
     ask_about(routing, name, exchange);
   else if (is_admin(exchange))

@@ -128,9 +128,6 @@ void lls_routing_check(struct lls_routing *routing);
 struct lls_hosted *lls_routing_choose(struct lls_routing *routing,
                                       struct lls_http_exchange *exchange,
                                       bool *wants_stream, struct lls_api_error *error);
-/* Writes the value of a parameter of the query, decoded; false if there is none. */
-bool lls_routing_query(const struct lls_http_exchange *exchange, const char *name,
-                       char *value, size_t size);
 /* As lls_hosted_find, also for NAME:latest as Ollama's clients write it; NULL with *error
  * set. */
 struct lls_hosted *lls_routing_named(struct lls_routing *routing, const char *name,

@@ -120,7 +120,8 @@ static void test_groups(void **state)
   each_level(2, MAX_ROWS, 4096, groups);
 }
 
-static void windows(struct lls_device *device)
+/* Layers that see so many of the last tokens, or those of their own chunk. */
+static void reaches(struct lls_device *device, bool chunked)
 {
   static const uint32_t sizes[] = {1, 2, 7, 63, 64, 65, 100, 1000};
   for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
@@ -131,26 +132,20 @@ static void windows(struct lls_device *device)
         .block_tokens = 16,
         .element = i % 2 ? LLS_BF16 : LLS_F32,
         .window = sizes[i / 2],
+        .chunked = chunked,
     };
     mixed_batch(device, &shape, give_back_all);
   }
 }
 
+static void windows(struct lls_device *device)
+{
+  reaches(device, false);
+}
+
 static void chunks(struct lls_device *device)
 {
-  static const uint32_t sizes[] = {1, 7, 64, 65, 100, 1000};
-  for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
-    struct shape shape = {
-        .kv_heads = 1,
-        .group = 3,
-        .head_dim = 16,
-        .block_tokens = 16,
-        .element = i % 2 ? LLS_BF16 : LLS_F32,
-        .window = sizes[i / 2],
-        .chunked = true,
-    };
-    mixed_batch(device, &shape, give_back_all);
-  }
+  reaches(device, true);
 }
 
 /* Caps that leave scores unchanged, bend them and flatten them. */

@@ -314,6 +314,20 @@ static bool set_target(struct lls_http_request *request, const char *target)
   return lls_http_request_set_target(request) == NULL;
 }
 
+static void test_queries(void **state)
+{
+  (void)state;
+  char value[6];
+  assert_true(lls_http_query("a=1&bc=2&b=x%2fy+z&b", "b", value, sizeof value));
+  assert_string_equal(value, "x/y z");
+  assert_true(lls_http_query("b=1&b=%4&b=%00", "b", value, sizeof value));
+  assert_string_equal(value, "%00");
+  assert_true(lls_http_query("b=123456", "b", value, sizeof value));
+  assert_string_equal(value, "");
+  assert_false(lls_http_query("bb=1&=2", "b", value, sizeof value));
+  assert_string_equal(value, "");
+}
+
 static void test_targets(void **state)
 {
   (void)state;
@@ -524,6 +538,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_a_request_beyond_the_room_is_refused, setup,
                                       teardown),
       cmocka_unit_test(test_targets),
+      cmocka_unit_test(test_queries),
       cmocka_unit_test(test_routes),
       cmocka_unit_test(test_text_grows_and_shrinks),
   };

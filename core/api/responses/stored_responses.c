@@ -95,7 +95,7 @@ static int read_after(struct lls_http_exchange *exchange, long long *after)
 {
   char word[LLS_STORE_WORD], *end;
   struct lls_api_error error;
-  lls_query_word(exchange->request.query, "starting_after", word);
+  lls_http_query(exchange->request.query, "starting_after", word, sizeof word);
   *after = word[0] != '\0' ? strtoll(word, &end, 10) : -1;
   if (word[0] == '\0' || (*end == '\0' && *after >= 0 && *after < LATEST))
     return 0;
@@ -124,7 +124,7 @@ void lls_handle_response(void *context, struct lls_http_exchange *exchange)
   const char *tail = exchange->request.tail;
   size_t id_length = before(tail, "/input_items");
   char streams[LLS_STORE_WORD];
-  lls_query_word(exchange->request.query, "stream", streams);
+  lls_http_query(exchange->request.query, "stream", streams, sizeof streams);
   if (id_length == 0 && streams[0] != '\0' && strcmp(streams, "false") != 0) {
     stream(context, exchange);
     return;

@@ -130,30 +130,15 @@ void lls_store_call_post(struct lls_store_call *call)
 
 /* ---- queries ----------------------------------------------------------------------- */
 
-void lls_query_word(const char *query, const char *name, char out[LLS_STORE_WORD])
-{
-  size_t length = strlen(name);
-  out[0] = '\0';
-  while (*query != '\0') {
-    size_t n = strcspn(query, "&");
-    if (n > length && query[length] == '=' && strncmp(query, name, length) == 0) {
-      size_t value = n - length - 1;
-      if (value < LLS_STORE_WORD)
-        snprintf(out, LLS_STORE_WORD, "%.*s", (int)value, query + length + 1);
-    }
-    query += n + (query[n] == '&');
-  }
-}
-
 int lls_store_call_read_query(struct lls_store_call *call, int64_t limit, int64_t most)
 {
   const char *query = call->exchange->request.query;
   char text[LLS_STORE_WORD], order[LLS_STORE_WORD], *end;
   struct lls_api_error error;
-  lls_query_word(query, "after", call->seen);
-  lls_query_word(query, "purpose", call->purpose);
-  lls_query_word(query, "order", order);
-  lls_query_word(query, "limit", text);
+  lls_http_query(query, "after", call->seen, LLS_STORE_WORD);
+  lls_http_query(query, "purpose", call->purpose, LLS_STORE_WORD);
+  lls_http_query(query, "order", order, LLS_STORE_WORD);
+  lls_http_query(query, "limit", text, LLS_STORE_WORD);
   call->oldest_first = strcmp(order, "asc") == 0;
   call->limit = text[0] != '\0' ? strtoll(text, &end, 10) : limit;
   if (call->limit >= 1 && call->limit <= most && (text[0] == '\0' || *end == '\0'))

@@ -44,9 +44,6 @@ struct lls_store_call *lls_store_call_new(struct lls_api *api,
 /* Posts the call to the store, which owns it from here on. */
 void lls_store_call_post(struct lls_store_call *call);
 
-/* Copies the value of a query parameter to `out`; "" if it is absent or too long. */
-void lls_query_word(const char *query, const char *name, char out[LLS_STORE_WORD]);
-
 /* Reads after, limit, order and purpose. Returns 0; or -1 after answering the client
  * and freeing the call. */
 int lls_store_call_read_query(struct lls_store_call *call, int64_t limit, int64_t most);
