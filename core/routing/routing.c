@@ -216,10 +216,11 @@ int lls_routing_reconfigure(struct lls_routing *routing, const struct lls_config
   struct lls_hosted *m, *next, *added;
   LLS_ROUTING_ON_MAIN(routing);
   int rc = write_copy(routing, config, err);
+  if (rc < 0)
+    return rc;
   LL_FOREACH (routing->models, m)
     update(m, config);
-  if (rc == 0)
-    rc = make_models(routing, config, &added, err);
+  rc = make_models(routing, config, &added, err);
   routing->config = config;
   if (rc == 0)
     LL_CONCAT(routing->models, added);

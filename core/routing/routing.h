@@ -47,8 +47,8 @@ void lls_routing_handle(void *context, struct lls_http_exchange *exchange);
 void lls_routing_begin(struct lls_routing *routing, struct lls_api *api);
 
 /* Replaces the configuration. Processes of models that stay read the file again;
- * processes of others end once they are idle. Models without memory keep their old
- * configuration: -ENOMEM. */
+ * processes of others end once they are idle. If its copy for them cannot be written
+ * nothing changes; -ENOMEM: new models are missing. */
 int lls_routing_reconfigure(struct lls_routing *routing, const struct lls_config *config,
                             struct lls_error *err);
 

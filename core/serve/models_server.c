@@ -207,14 +207,20 @@ static int take_over(struct models_server *m, struct lls_error *err)
     lls_api_keyring_free(&keys);
     return rc;
   }
-  if (tls != NULL)
-    lls_http_server_set_tls(s->http, tls);
   struct lls_config old = *c;
   *c = m->wanted;
+  rc = lls_routing_reconfigure(m->routing, c, err);
+  if (rc < 0 && rc != -ENOMEM) {
+    *c = old;
+    lls_tls_destroy(tls);
+    lls_api_keyring_free(&keys);
+    return rc;
+  }
+  if (tls != NULL)
+    lls_http_server_set_tls(s->http, tls);
   lls_api_set_keys(s->api, &keys);
   lls_api_set_limits(s->api, &c->server.api);
   s->log.level = (uint32_t)c->server.log_level;
-  rc = lls_routing_reconfigure(m->routing, c, err);
   lls_config_free(&old);
   m->read = -ECANCELED; /* `wanted` is in use */
   return rc;

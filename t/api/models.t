@@ -191,6 +191,13 @@ $server->signal('HUP');
 ok $server->log_becomes(qr/reload: refused/), 'a wrong file is refused';
 is story()->{status}, 200, '  and the former goes on, for a model that is loaded later, too';
 
+my ($copy) = glob("$sockets/models-*/config");
+mkdir "$copy.new" or die "$copy.new: $!"; # in the place of the file that becomes the copy
+$server->configure("$common\[models]\nother = $stories\n");
+$server->signal('HUP');
+ok $server->log_becomes(qr/reload: refused.*cannot be written/), 'a file that cannot be copied for the processes is refused';
+is_deeply [map { $_->{id} } @{ look('/v1/models')->{data} }], ['chat', 'new'], '  and changes no model';
+
 # The router is killed: so are its models.
 serve("unload_after = 0\n");
 story();
