@@ -102,9 +102,11 @@ ok $browser->becomes($has->('waiting for') . ' || ' . $has->('is complete')), 'a
 ok $browser->becomes($has->('the answer is complete') . " && document.querySelectorAll('#chat .assistant').length === 1"), '  in place of the first';
 $browser->fill('#chat [data-name=max_tokens]', 500);
 $browser->fill('#chat .ask textarea', 'Tell a long story.');
+$server->signal('STOP');    # a quick server would have answered before the second click
 $browser->click('Send');
 $browser->click('Stop');
 ok $browser->becomes($has->('stopped')), 'an answer is stopped';
+$server->signal('CONT');
 $browser->fill('#chat [data-name=temperature]', -1);
 $browser->fill('#chat .ask textarea', 'x');
 $browser->click('Send');
@@ -255,7 +257,7 @@ $browser->click('What if?');
 ok $browser->becomes("[...document.querySelectorAll('#whatif tbody tr')].length === 4 && document.querySelector('#whatif tbody').innerText.includes('srpt')"), 'the server simulates what it has served';
 like $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => row.cells[0].textContent).join(';')"),
     qr/\Aas it was served;simulated: apt\+paged\+none, which runs;fcfs;srpt max_seqs=4\z/, '  with what was asked for';
-is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].filter((row) => /\\d.* (?:ms|s)/.test(row.innerText)).length"), 4, '  and each has figures';
+is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].filter((row) => /\\d.* (?:ms|s|min)\\b/.test(row.innerText)).length"), 4, '  and each has figures';
 
 # ---- away, and back ------------------------------------------------------------------------------------
 my ($port) = $server->{address} =~ /:(\d+)$/;
