@@ -133,6 +133,23 @@ subtest 'prefixes are shared' => sub {
      'switched off');
 };
 
+subtest 'a session is a loop of its own, and finds its answers' => sub {
+  # A's answer takes 25 steps; its tool runs for 100 ms. Of the 65 tokens that its second turn
+  # repeats, 64 were computed: four blocks. B has no session, and comes meanwhile.
+  my $trace = write_file('turns.csv', <<'CSV');
+session,arrival_s,prompt_tokens,output_tokens,wait_ms,tool
+a,0,40,25,100,search
+,0.300,16,2,,
+a,,100,2,,
+CSV
+  my $r = simulate(@tiny, '--trace', $trace, '--save-detailed');
+  is($r->{completed}, 3);
+  near($r->{start_times}[2], 0.350, 'the second turn is sent');
+  near($r->{ttfts}[2] * 1e3, 10, 'in time');
+  near($r->{duration}, 0.370, 'all of it');
+  is($r->{machine}{shared_tokens}, 64, 'prompt and answer are found');
+};
+
 subtest 'a request that never fits is refused alone' => sub {
   my $trace = write_file('long.csv',
                          "arrival_s,prompt_tokens,output_tokens\n0,40,3\n0,4000,3\n0,50,3\n");

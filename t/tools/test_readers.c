@@ -170,22 +170,6 @@ static void test_formats_by_name(void **state)
 
 /* ---- bad files --------------------------------------------------------------------- */
 
-static void refuse(const struct folder *f, const char *name, const char *text,
-                   const char *expected)
-{
-  struct lls_workload w;
-  struct lls_error err;
-  char line[256];
-  folder_write_text(f, name, text);
-  snprintf(line, sizeof line, "--trace %s/%s", f->path, name);
-  if (build(line, &w, &err) == 0) {
-    lls_workload_free(&w);
-    fail_msg("taken: %s", text);
-  }
-  if (strstr(err.text, expected) == NULL || strstr(err.text, name) == NULL)
-    fail_msg("'%s' does not say '%s'", err.text, expected);
-}
-
 #define AZURE "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 #define OWN   "arrival_s,prompt_tokens,output_tokens\n"
 

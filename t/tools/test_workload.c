@@ -287,7 +287,7 @@ static void test_open_loop_keeps_to_the_clock(void **state)
   assert_int_equal(wake, LLS_NEVER);
   for (int i = 0; i < 3; i++) {
     assert_false(lls_issuer_done(issuer));
-    lls_issuer_ended(issuer, &w.items[i]);
+    lls_issuer_ended(issuer, &w.items[i], 0);
   }
   assert_true(lls_issuer_done(issuer));
   lls_issuer_destroy(issuer);
@@ -305,7 +305,7 @@ static void test_closed_loop_waits_for_ends(void **state)
   assert_non_null(lls_issuer_next(issuer, 0, &wake));
   assert_null(lls_issuer_next(issuer, 99, &wake));
   assert_int_equal(wake, LLS_NEVER);
-  lls_issuer_ended(issuer, &w.items[1]);
+  lls_issuer_ended(issuer, &w.items[1], 99);
   assert_ptr_equal(lls_issuer_next(issuer, 99, &wake), &w.items[2]);
   lls_issuer_destroy(issuer);
   lls_workload_free(&w);
@@ -329,19 +329,19 @@ static void test_batches_follow_each_other(void **state)
   assert_int_equal(b->batch, 1);
   assert_int_equal(a->request_class, LLS_CLASS_BEST_EFFORT);
   assert_int_equal(c->batch, 0);
-  lls_issuer_ended(issuer, a);
+  lls_issuer_ended(issuer, a, 1);
   assert_null(lls_issuer_next(issuer, 1, &wake)); /* its half is not enough */
-  lls_issuer_ended(issuer, b);
+  lls_issuer_ended(issuer, b, 1);
   a = lls_issuer_next(issuer, 1, &wake);
   assert_int_equal(a->batch, 2);
   b = lls_issuer_next(issuer, 1, &wake);
   assert_int_equal(lls_issuer_next(issuer, 3 * LLS_NS_PER_S, &wake)->batch, 0);
   assert_int_equal(lls_issuer_next(issuer, 3 * LLS_NS_PER_S, &wake)->batch, 0);
-  lls_issuer_ended(issuer, a);
-  lls_issuer_ended(issuer, b);
+  lls_issuer_ended(issuer, a, 1);
+  lls_issuer_ended(issuer, b, 1);
   assert_null(lls_issuer_next(issuer, 3 * LLS_NS_PER_S, &wake)); /* no third */
   for (int i = 0; i < 3; i++)
-    lls_issuer_ended(issuer, &w.items[i]);
+    lls_issuer_ended(issuer, &w.items[i], 0);
   assert_true(lls_issuer_done(issuer));
   lls_issuer_destroy(issuer);
   lls_workload_free(&w);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "t/folder.h"
 #include "t/tap.h"
 #include "tools/workload/workload.h"
 
@@ -47,6 +48,24 @@ static inline struct lls_workload from_file(const char *file, const char *more)
   snprintf(name, sizeof name, "t/data/traces/%s", file);
   snprintf(line, sizeof line, "--trace %s %s", source_path(name), more);
   return built(line);
+}
+
+/* Writes a file into the folder; the error of reading it names the file, and says what is
+ * expected. */
+static inline void refuse(const struct folder *f, const char *name, const char *text,
+                          const char *expected)
+{
+  struct lls_workload w;
+  struct lls_error err;
+  char line[256];
+  folder_write_text(f, name, text);
+  snprintf(line, sizeof line, "--trace %s/%s", f->path, name);
+  if (build(line, &w, &err) == 0) {
+    lls_workload_free(&w);
+    fail_msg("taken: %s", text);
+  }
+  if (strstr(err.text, expected) == NULL || strstr(err.text, name) == NULL)
+    fail_msg("'%s' does not say '%s'", err.text, expected);
 }
 
 #endif

@@ -160,6 +160,8 @@ int lls_bench_request(const struct lls_bench *b, const struct lls_workload *work
                     b->headers);
     if (b->options->send_prefix_hash)
       put_prefix_hash(&prefix, out);
+    if (item->session != NULL)
+      lls_text_printf(out, "x-session-id: %s\r\n", item->session);
     lls_text_printf(out, "Content-Length: %zu\r\n\r\n", body.length);
     lls_text_append(out, body.data, body.length);
     if (body.failed || out->failed)

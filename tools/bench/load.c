@@ -78,7 +78,7 @@ static void end_request(struct request *request, enum lls_outcome_status status,
   }
   lls_text_free(&request->answer);
   lls_report_end(load->report, &request->track, status, now_of(load));
-  lls_issuer_ended(load->issuer, request->item);
+  lls_issuer_ended(load->issuer, request->item, now_of(load));
   DL_DELETE(load->live, request);
   load->n_live--;
   load->ended++;

@@ -332,7 +332,8 @@ static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o
       gaps_json(o),
       seconds(o->started_ns, o->last_token_ns),
       seconds(0, o->started_ns),
-      seconds(o->item->arrival_ns, o->started_ns),
+      seconds(lls_item_follows(o->item) ? o->started_ns : o->item->arrival_ns,
+              o->started_ns),
       text != NULL ? text : json_string(""), /* no text, or not UTF-8 */
       json_string(o->error),
   };

@@ -125,8 +125,9 @@ static double sample_queueing(const struct lls_report_outcome *o)
 
 static double sample_lateness(const struct lls_report_outcome *o)
 {
-  return o->item->batch == 0 ? (double)(o->started_ns - o->item->arrival_ns) / NS_PER_MS
-                             : NAN;
+  return o->item->batch == 0 && !lls_item_follows(o->item)
+             ? (double)(o->started_ns - o->item->arrival_ns) / NS_PER_MS
+             : NAN;
 }
 
 static double sample_first_content(const struct lls_report_outcome *o)

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/loop/policy_stats_json.h"
 #include "kernels/sim/sim.h"
+#include "tools/sim/history.h"
 #include "tools/sim/machine.h"
 #include "tools/profile/served.h"
 #include "tools/sim/watch.h"
@@ -32,6 +33,7 @@ struct run {
   struct lls_machine machine;
   struct lls_watch watch;
   struct lls_issuer *issuer;
+  struct lls_histories *histories;
   struct lls_report *report;
   struct lls_progress progress;
   struct lls_track *tracks; /* (n_items), by the item's index */
@@ -43,6 +45,7 @@ struct run {
   /* the instance whose turn it was ended requests without running any, so it plans once
    * more before time passes */
   bool again;
+  bool no_history; /* no memory for the tokens of a session */
   struct lls_error *err;
 };
 
@@ -88,21 +91,30 @@ static void on_finished(struct run *r, struct lls_track *track,
   end(r, track, whole ? NULL : failure_of(event->reason), event->finished_ns);
 }
 
+static void on_token(struct run *r, struct lls_track *track,
+                     const struct lls_event *event)
+{
+  lls_report_tokens(r->report, track, lls_machine_now(&r->machine), 1);
+  if (!event->hidden_token &&
+      lls_histories_token(r->histories, track->outcome.item, event->token.token) < 0)
+    r->no_history = true;
+}
+
 static void on_event(void *context, const struct lls_event *event)
 {
   struct run *r = context;
   if (event->kind == LLS_EVENT_TOKEN)
-    lls_report_tokens(r->report, event->owner, lls_machine_now(&r->machine), 1);
+    on_token(r, event->owner, event);
   else
     on_finished(r, event->owner, event);
 }
 
 /* Returns the start of a request's latency: if it had to wait for the concurrency
  * limit, the time at which it was admitted. */
-static int64_t start_of(const struct run *r, const struct lls_item *item, int64_t now_ns)
+static int64_t start_of(const struct run *r, int64_t now_ns)
 {
-  bool by_the_clock = r->options->max_concurrency == 0 && item->arrival_ns != LLS_NEVER;
-  return by_the_clock ? item->arrival_ns : now_ns;
+  int64_t due_ns = lls_issuer_due_ns(r->issuer);
+  return r->options->max_concurrency == 0 && due_ns != LLS_NEVER ? due_ns : now_ns;
 }
 
 static struct lls_submission submission_of(struct run *r, const struct lls_item *item,
@@ -128,13 +140,16 @@ static struct lls_submission submission_of(struct run *r, const struct lls_item 
 static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
 {
   struct lls_track *track = &r->tracks[item->index];
-  int64_t start_ns = start_of(r, item, now_ns);
+  int64_t start_ns = start_of(r, now_ns);
   int rc =
       lls_item_fill(r->workload, item, 0, (int32_t)r->machine.model.vocab, r->prompt);
   if (rc < 0)
     return lls_fail(r->err, rc,
                     "request %s has token ids beyond the model's vocabulary of %u",
                     item->label, r->machine.model.vocab);
+  if (lls_histories_begin(r->histories, item, r->prompt) < 0 || r->no_history)
+    return lls_fail(r->err, -ENOMEM, "no memory for the tokens of session %s",
+                    item->session);
   char tenant[LLS_ITEM_TENANT_BYTES];
   struct lls_submission s = submission_of(r, item, tenant);
   s.arrival_ns = start_ns;
@@ -160,7 +175,7 @@ static void tell_endings(struct run *r, int64_t now_ns)
   uint32_t left = 0;
   for (uint32_t i = 0; i < r->n_endings; i++)
     if (r->endings[i].at_ns <= now_ns)
-      lls_issuer_ended(r->issuer, r->endings[i].item);
+      lls_issuer_ended(r->issuer, r->endings[i].item, r->endings[i].at_ns);
     else
       r->endings[left++] = r->endings[i];
   r->n_endings = left;
@@ -328,6 +343,8 @@ static int allocate(struct run *r)
   int rc = r->tracks != NULL && r->endings != NULL && r->prompt != NULL
                ? lls_issuer_create(w, most, &r->issuer)
                : -ENOMEM;
+  if (rc == 0)
+    rc = lls_histories_create(w, &r->histories);
   return rc < 0 ? lls_fail(r->err, rc, "no memory for %u requests", w->n_items) : 0;
 }
 
@@ -503,6 +520,7 @@ int lls_sim_run(const struct lls_sim_tool_options *options,
   lls_decisions_close(&r->watch.decisions, NULL);
   lls_machine_close(&r->machine);
   lls_report_destroy(r->report);
+  lls_histories_destroy(r->histories);
   lls_issuer_destroy(r->issuer);
   free(r->tracks);
   free(r->endings);

@@ -5,11 +5,15 @@
 
 #include "tools/workload/reader.h"
 
-/* Makes rows of the datasets that are no file: random, prefix_repetition. */
+/* Makes rows of the datasets that are no file: random, prefix_repetition, agents. */
 int lls_make_random(const struct lls_workload_options *, uint32_t n, struct lls_rows *,
                     struct lls_error *);
 int lls_make_prefix_repetition(const struct lls_workload_options *, uint32_t n,
                                struct lls_rows *, struct lls_error *);
+
+/* Makes n sessions. */
+int lls_make_agents(const struct lls_workload_options *, uint32_t n, struct lls_rows *,
+                    struct lls_error *);
 
 /* Parses --request-rate: requests per second, infinity, or NaN for auto. */
 int lls_rate_parse(const char *text, double *rate, struct lls_error *);

@@ -5,17 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <uthash.h>
 
 #include "tools/workload/formats.h"
 
 #define TENANTS_MAX 65536
-
-struct tenant {
-  UT_hash_handle hh;
-  uint32_t number;
-  char name[];
-};
 
 struct reading {
   struct lls_table in;
@@ -23,7 +16,7 @@ struct reading {
   /* (n_columns) NULL: a column that is not read */
   const struct lls_column *columns[LLS_COLUMNS_MAX];
   unsigned n_columns;
-  struct tenant *tenants;
+  struct lls_names tenants;
   int64_t first_date_ns;
 };
 
@@ -65,6 +58,14 @@ static int read_header(struct reading *t, const char *name, struct lls_error *er
     return lls_bad(&t->in.place, err, "%s: column '%s' is missing", t->format->name,
                    missing);
   return bind_columns(t, err);
+}
+
+static bool has_field(const struct reading *t, enum lls_field field)
+{
+  for (unsigned i = 0; i < t->n_columns; i++)
+    if (t->columns[i] != NULL && t->columns[i]->field == field)
+      return true;
+  return false;
 }
 
 /* ---- values ------------------------------------------------------------------------ */
@@ -146,18 +147,10 @@ static int read_tenant_number(const struct reading *t, const struct lls_column *
 static int read_tenant_name(struct reading *t, const char *text, struct lls_rows *rows,
                             uint32_t *out, struct lls_error *err)
 {
-  struct tenant *tenant;
-  HASH_FIND_STR(t->tenants, text, tenant);
-  if (tenant == NULL) {
-    size_t length = strlen(text);
-    tenant = malloc(sizeof *tenant + length + 1);
-    if (tenant == NULL)
-      return lls_fail(err, -ENOMEM, "%s: no memory", t->in.place.file);
-    memcpy(tenant->name, text, length + 1);
-    tenant->number = ++rows->n_tenants;
-    HASH_ADD_KEYPTR(hh, t->tenants, tenant->name, length, tenant);
-  }
-  *out = tenant->number;
+  *out = lls_names_number(&t->tenants, text, strlen(text));
+  if (*out == 0)
+    return lls_fail(err, -ENOMEM, "%s: no memory", t->in.place.file);
+  rows->n_tenants = t->tenants.n;
   return 0;
 }
 
@@ -223,6 +216,16 @@ static int read_optional(struct reading *t, const struct lls_column *c, const ch
     return read_prefix(t, c, text, rows, row, err);
   case LLS_FIELD_PREFIX_TOKENS:
     return read_count(t, c, text, 0, &row->hash_tokens, err);
+  case LLS_FIELD_TURN:
+    return read_count(t, c, text, 0, &row->turn, err);
+  case LLS_FIELD_KEPT:
+    row->growth = LLS_GROWTH_KEPT;
+    return read_count(t, c, text, 0, &row->kept_tokens, err);
+  case LLS_FIELD_WAIT:
+    return lls_table_number(&t->in, c->name, text, c->scale, 0, (double)LLS_TRACE_MAX_NS,
+                            &row->wait_ns, err);
+  case LLS_FIELD_TOOL:
+    return lls_row_tool(&t->in.place, rows, row, text, strlen(text), err);
   default:
     return lls_table_number(&t->in, c->name, text, c->scale, 0, (double)LLS_TRACE_MAX_NS,
                             slo_member(&row->slo, c->field), err);
@@ -234,6 +237,8 @@ static int read_field(struct reading *t, const struct lls_column *c, const char 
 {
   switch (c->field) {
   case LLS_FIELD_ARRIVAL:
+    if (text[0] == '\0' && has_field(t, LLS_FIELD_SESSION))
+      return 0; /* a turn that is sent after the one before */
     return lls_table_number(&t->in, c->name, text, c->scale, 0, (double)LLS_TRACE_MAX_NS,
                             &row->arrival_ns, err);
   case LLS_FIELD_DATE:
@@ -249,6 +254,8 @@ static int read_field(struct reading *t, const struct lls_column *c, const char 
                              : read_tenant_name(t, text, rows, &row->tenant, err);
   case LLS_FIELD_LABEL:
     return read_label(text, rows, row, err);
+  case LLS_FIELD_SESSION:
+    return lls_row_session(&t->in.place, rows, row, text, strlen(text), err);
   default:
     return read_optional(t, c, text, rows, row, err);
   }
@@ -269,30 +276,20 @@ static int read_row(struct reading *t, struct lls_rows *rows, struct lls_error *
   if (row->hash_tokens > row->prompt_tokens)
     return lls_bad(&t->in.place, err, "prefix_tokens %u are more than prompt_tokens %u",
                    row->hash_tokens, row->prompt_tokens);
+  if (t->format->adds_prompt)
+    row->prompt_tokens += row->kept_tokens;
+  if (row->growth == LLS_GROWTH_KEPT && row->kept_tokens > row->prompt_tokens)
+    return lls_bad(&t->in.place, err, "kept_tokens %u are more than prompt_tokens %u",
+                   row->kept_tokens, row->prompt_tokens);
+  if (row->prompt_tokens > LLS_LENGTH_MAX)
+    return lls_bad(&t->in.place, err, "a prompt of %u tokens, and %u are allowed",
+                   row->prompt_tokens, LLS_LENGTH_MAX);
   if (row->prompt_tokens == 0 || row->output_tokens == 0)
     rows->n--;
   return 0;
 }
 
 /* ---- files ------------------------------------------------------------------------- */
-
-static bool has_field(const struct reading *t, enum lls_field field)
-{
-  for (unsigned i = 0; i < t->n_columns; i++)
-    if (t->columns[i] != NULL && t->columns[i]->field == field)
-      return true;
-  return false;
-}
-
-static void forget_tenants(struct reading *t)
-{
-  struct tenant *tenant, *next;
-  HASH_ITER(hh, t->tenants, tenant, next)
-  {
-    HASH_DEL(t->tenants, tenant);
-    free(tenant);
-  }
-}
 
 int lls_read_csv(const char *format, const char *path, struct lls_rows *rows,
                  struct lls_error *err)
@@ -307,7 +304,7 @@ int lls_read_csv(const char *format, const char *path, struct lls_rows *rows,
            (rc = read_row(&t, rows, err)) == 0)
       ;
   rows->timed = has_field(&t, LLS_FIELD_ARRIVAL) || has_field(&t, LLS_FIELD_DATE);
-  forget_tenants(&t);
+  lls_names_free(&t.tenants);
   lls_table_close(&t.in);
   return rc;
 }

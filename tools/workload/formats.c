@@ -8,6 +8,7 @@
  *   tenant                   1.., or 0 or empty for none
  *   ttft_ms tbt_ms tpot_ms completion_ms   SLOs; empty: none
  *   prefix prefix_tokens     rows with one prefix number share this many first tokens
+ *   session wait_ms tool kept_tokens   turns of one conversation, see sessions.c
  */
 #include "tools/workload/formats.h"
 
@@ -46,6 +47,17 @@ static const struct lls_column lengths_columns[] = {
     {"num_decode_tokens", LLS_FIELD_OUTPUT, 1, true},
     {NULL, 0, 0, false},
 };
+/* The export of TraceLab (artifacts/trace_facts/csv_export). */
+static const struct lls_column tracelab_columns[] = {
+    {"id", LLS_FIELD_SESSION, 1, true},
+    {"input_len", LLS_FIELD_PROMPT, 1, true},
+    {"output_len", LLS_FIELD_OUTPUT, 1, true},
+    {"arrival_time", LLS_FIELD_ARRIVAL, MS, true},
+    {"round_idx", LLS_FIELD_TURN, 1, true},
+    {"tool_wait_after_ms", LLS_FIELD_WAIT, MS, true},
+    {"prefix_len", LLS_FIELD_KEPT, 1, true},
+    {NULL, 0, 0, false},
+};
 static const struct lls_column own_columns[] = {
     {"prompt_tokens", LLS_FIELD_PROMPT, 1, true},
     {"output_tokens", LLS_FIELD_OUTPUT, 1, true},
@@ -62,16 +74,21 @@ static const struct lls_column own_columns[] = {
     {"completion_ms", LLS_FIELD_COMPLETION, MS, false},
     {"prefix", LLS_FIELD_PREFIX, 1, false},
     {"prefix_tokens", LLS_FIELD_PREFIX_TOKENS, 1, false},
+    {"session", LLS_FIELD_SESSION, 1, false},
+    {"wait_ms", LLS_FIELD_WAIT, MS, false},
+    {"tool", LLS_FIELD_TOOL, 1, false},
+    {"kept_tokens", LLS_FIELD_KEPT, 1, false},
     {NULL, 0, 0, false},
 };
 
 static const struct lls_format formats[] = {
-    {"azure", azure_columns, false, false},
-    {"burstgpt", burstgpt_columns, false, true},
-    {"servegen", servegen_columns, false, false},
-    {"distserve", distserve_columns, false, false},
-    {"lengths", lengths_columns, false, false},
-    {"csv", own_columns, true, false},
+    {.name = "azure", .columns = azure_columns},
+    {.name = "burstgpt", .columns = burstgpt_columns, .drops_empty = true},
+    {.name = "servegen", .columns = servegen_columns},
+    {.name = "distserve", .columns = distserve_columns},
+    {.name = "lengths", .columns = lengths_columns},
+    {.name = "tracelab", .columns = tracelab_columns, .adds_prompt = true},
+    {.name = "csv", .columns = own_columns, .strict = true},
 };
 
 const char *lls_format_missing(const struct lls_format *format,

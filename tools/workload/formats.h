@@ -21,6 +21,11 @@ enum lls_field {
   LLS_FIELD_COMPLETION,
   LLS_FIELD_PREFIX,
   LLS_FIELD_PREFIX_TOKENS,
+  LLS_FIELD_SESSION,
+  LLS_FIELD_TURN,
+  LLS_FIELD_WAIT,
+  LLS_FIELD_TOOL,
+  LLS_FIELD_KEPT,
 };
 
 struct lls_column {
@@ -35,6 +40,7 @@ struct lls_format {
   const struct lls_column *columns;
   bool strict;      /* an unknown column is an error */
   bool drops_empty; /* rows without an answer are failed requests, and are left out */
+  bool adds_prompt; /* the prompt's column lacks the tokens that the session has kept */
 };
 
 /* Returns the format of this name or, for "auto", the first one whose columns are all

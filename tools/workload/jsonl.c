@@ -3,8 +3,11 @@
  * Reads lines of JSON objects. The keys of the first one identify the format:
  *
  *   mooncake       timestamp (ms), input_length, output_length, hash_ids (512 tokens
- * each) llmservingsim  input_toks, output_toks, arrival_time_ns or arrival_time (s, wall
+ *                  each), session_id, delay (ms)
+ *   llmservingsim  input_toks, output_toks, arrival_time_ns or arrival_time (s, wall
  *                  clock), input_tok_ids
+ *   rounds         session_id, round_index, prefix_tokens, newly_append_tokens,
+ *                  output_tokens, tools (TraceLab)
  *   custom         prompt (text), output_tokens or --output-len
  */
 #include <errno.h>
@@ -83,15 +86,43 @@ static int read_hashes(struct lines *l, const json_t *list, struct lls_item *row
   return 0;
 }
 
-static int read_mooncake(struct lines *l, const json_t *object, struct lls_item *row)
+/* Makes the row a turn of the session that the key names; without the key of none. */
+static int read_session(struct lines *l, const json_t *object, const char *key,
+                        struct lls_item *row)
+{
+  const json_t *name = json_object_get(object, key);
+  if (name == NULL)
+    return 0;
+  if (!json_is_string(name) || json_string_length(name) == 0)
+    return lls_bad(&l->place, l->err, "\"%s\": expected the name of a session", key);
+  return lls_row_session(&l->place, l->rows, row, json_string_value(name),
+                         json_string_length(name), l->err);
+}
+
+static int read_ms(struct lines *l, const json_t *object, const char *key, int64_t *ns)
 {
   double ms = 0;
-  int rc = read_number(l, object, "timestamp", 0, (double)LLS_TRACE_MAX_NS / 1e6, &ms);
+  int rc = read_number(l, object, key, 0, (double)LLS_TRACE_MAX_NS / 1e6, &ms);
+  *ns = llround(ms * 1e6);
+  return rc;
+}
+
+/* A turn has a delay in place of a time. Its input_length is what it adds, or with
+ * hash_ids the whole prompt. */
+static int read_mooncake(struct lines *l, const json_t *object, struct lls_item *row)
+{
+  bool delayed = json_object_get(object, "session_id") != NULL &&
+                 json_object_get(object, "delay") != NULL;
+  int rc = read_session(l, object, "session_id", row);
+  if (rc == 0)
+    rc = read_ms(l, object, delayed ? "delay" : "timestamp",
+                 delayed ? &row->delay_ns : &row->arrival_ns);
+  if (delayed && json_object_get(object, "hash_ids") == NULL)
+    row->growth = LLS_GROWTH_ADDED;
   if (rc == 0)
     rc = read_count(l, object, "input_length", &row->prompt_tokens);
   if (rc == 0)
     rc = read_count(l, object, "output_length", &row->output_tokens);
-  row->arrival_ns = llround(ms * 1e6);
   return rc == 0 ? read_hashes(l, json_object_get(object, "hash_ids"), row) : rc;
 }
 
@@ -168,6 +199,64 @@ static int read_spec_bench(struct lines *l, const json_t *object, struct lls_ite
   return read_text(l, object, json_array_get(turns, 0), "turns", row);
 }
 
+/* ---- TraceLab\x27s rounds -------------------------------------------------------------- */
+
+static int read_tokens(struct lines *l, const json_t *object, const char *key,
+                       uint32_t least, uint32_t *out)
+{
+  double value = 0;
+  int rc = read_number(l, object, key, 0, LLS_LENGTH_MAX, &value);
+  if (rc == 0)
+    *out = value < least ? least : (uint32_t)value;
+  return rc;
+}
+
+/* Adds a tool's time to the wait; the first one gives its name. As in TraceLab's own
+ * export, the wall clock counts, and a time that is not known is 0. */
+static int read_tool(struct lines *l, const json_t *tool, struct lls_item *row)
+{
+  const json_t *name = json_object_get(tool, "tool_name");
+  const json_t *wall = json_object_get(tool, "tool_wall_latency_ms");
+  int64_t ns = 0;
+  int rc = 0;
+  if (!json_is_string(name))
+    return lls_bad(&l->place, l->err, "\"tools\": expected objects with a tool_name");
+  if (row->tool == NULL)
+    rc = lls_row_tool(&l->place, l->rows, row, json_string_value(name),
+                      json_string_length(name), l->err);
+  if (rc == 0 && json_is_number(wall) && json_number_value(wall) >= 0)
+    rc = read_ms(l, tool, "tool_wall_latency_ms", &ns);
+  row->wait_ns += ns;
+  if (rc == 0 && row->wait_ns > LLS_TRACE_MAX_NS)
+    return lls_bad(&l->place, l->err, "\"tools\": run for more than 400 days");
+  return rc;
+}
+
+static int read_round(struct lines *l, const json_t *object, struct lls_item *row)
+{
+  const json_t *tools = json_object_get(object, "tools");
+  uint32_t added = 0;
+  if (json_object_get(object, "session_id") == NULL)
+    return lls_bad(&l->place, l->err, "\"session_id\": expected the name of a session");
+  int rc = read_session(l, object, "session_id", row);
+  if (rc == 0)
+    rc = read_tokens(l, object, "round_index", 0, &row->turn);
+  if (rc == 0)
+    rc = read_tokens(l, object, "prefix_tokens", 0, &row->kept_tokens);
+  if (rc == 0)
+    rc = read_tokens(l, object, "newly_append_tokens", 1, &added);
+  if (rc == 0)
+    rc = read_tokens(l, object, "output_tokens", 1, &row->output_tokens);
+  if (rc == 0 && added > LLS_LENGTH_MAX - row->kept_tokens)
+    rc = lls_bad(&l->place, l->err, "a prompt of more than %u tokens", LLS_LENGTH_MAX);
+  row->prompt_tokens = row->kept_tokens + added;
+  row->growth = LLS_GROWTH_KEPT;
+  row->wait_ns = 0;
+  for (size_t i = 0; rc == 0 && i < json_array_size(tools); i++)
+    rc = read_tool(l, json_array_get(tools, i), row);
+  return rc;
+}
+
 /* ---- lines ------------------------------------------------------------------------- */
 
 static const struct {
@@ -180,6 +269,7 @@ static const struct {
     {"mooncake", "input_length", read_mooncake, true, MOONCAKE_GRAIN_NS},
     {"timed_trace", "input_length", read_mooncake, true, 0},
     {"llmservingsim", "input_toks", read_llmservingsim, true, 0},
+    {"rounds", "newly_append_tokens", read_round, false, 0},
     {"custom", "prompt", read_custom, false, 0},
     {"spec_bench", "turns", read_spec_bench, false, 0},
 };
@@ -215,7 +305,7 @@ static int read_line(struct lines *l, const char *text, size_t length, const cha
     rc = lls_bad(
         &l->place, l->err,
         "expected the keys of mooncake (input_length), llmservingsim (input_toks), "
-        "custom (prompt) or spec_bench (turns)");
+        "rounds (newly_append_tokens), custom (prompt) or spec_bench (turns)");
   else if ((row = lls_rows_add(l->rows)) == NULL)
     rc = no_memory(l);
   else

@@ -14,10 +14,10 @@ static const struct lls_param params[] = {
          "are kept and by default all of it is used",
          FILE_OPTION),
     TEXT(dataset_name, "auto",
-         "random, prefix_repetition, or the format of --dataset-path: csv (llmserve's, "
-         "see "
-         "llmserve-trace(5)), azure, burstgpt, servegen, distserve, lengths (tables of "
-         "Sarathi-Serve), mooncake or timed_trace, llmservingsim, custom (lines of "
+         "random, prefix_repetition, agents, or the format of --dataset-path: csv "
+         "(llmserve's, see llmserve-trace(5)), azure, burstgpt, servegen, distserve, "
+         "lengths (tables of Sarathi-Serve), tracelab or rounds (TraceLab), mooncake or "
+         "timed_trace, llmservingsim, custom (lines of "
          "{\"prompt\"}), spec_bench, sharegpt, lmbench, alpaca, decisions (the requests "
          "of "
          "a decision log, or of GET /admin/history); auto: seen from the file, random "
@@ -58,6 +58,22 @@ static const struct lls_param params[] = {
     INT(prefix_repetition_num_prefixes, "10", 1, MANY, "", "prefix_repetition: how many"),
     INT(prefix_repetition_output_len, "128", 1, TOKENS, "tokens",
         "prefix_repetition: answer length"),
+    TEXT(agents_turns, "exponential:12,2..100",
+         "agents: turns of a session. Sessions arrive at --request-rate, --num-prompts "
+         "of them; each turn is sent when the one before has ended and its tool has run"),
+    INT(agents_prefix_len, "3000", 0, TOKENS, "tokens",
+        "agents: instructions at the beginning of a session, shared with others"),
+    INT(agents_num_prefixes, "4", 1, MANY, "", "agents: different instructions"),
+    TEXT(agents_first_lengths, "lognormal:1500,2000,32..16000",
+         "agents: tokens of the first turn, behind the instructions"),
+    TEXT(agents_added_lengths, "lognormal:800,1600,16..16000",
+         "agents: tokens that each further turn adds to the prompt and the answer of the "
+         "one before"),
+    TEXT(agents_output_lengths, "lognormal:180,240,8..2000", "agents: answer lengths"),
+    TEXT(agents_tools, "read:6:0.2,search:3:1.5,bash:4:6,test:1:45,:1:60",
+         "agents: what follows an answer, NAME:WEIGHT:SECONDS,...: how often a tool is "
+         "called, and its median time, which is lognormal with sigma 1; without a name "
+         "a user answers"),
     INT(min_len, "auto", 0, TOKENS, "tokens",
         "leave out shorter prompts and answers; auto: 4 for sharegpt, else 1", AUTO),
     INT(max_input_len, "auto", 1, TOKENS, "tokens",

@@ -40,6 +40,13 @@ struct lls_workload_options {
   int64_t prefix_repetition_suffix_len;
   int64_t prefix_repetition_num_prefixes;
   int64_t prefix_repetition_output_len;
+  const char *agents_turns;
+  int64_t agents_prefix_len;
+  int64_t agents_num_prefixes;
+  const char *agents_first_lengths;
+  const char *agents_added_lengths;
+  const char *agents_output_lengths;
+  const char *agents_tools;
   int64_t min_len;
   int64_t max_input_len;
   int64_t max_total_len;

@@ -29,6 +29,8 @@ enum lls_stream {
   /* draws of a load generator: cancellations, slow readers */
   LLS_STREAM_CLIENT,
   LLS_STREAM_BOOTSTRAP,
+  LLS_STREAM_ANSWER, /* ids in place of an answer, for the next turn */
+  LLS_STREAM_SESSION,
 };
 
 struct lls_random {

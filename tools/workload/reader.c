@@ -7,8 +7,8 @@
 #include <string.h>
 
 const char lls_read_formats[] =
-    "auto|csv|azure|burstgpt|servegen|distserve|lengths|mooncake|timed_trace|"
-    "llmservingsim|custom|spec_bench|sharegpt|lmbench|alpaca|decisions";
+    "auto|csv|azure|burstgpt|servegen|distserve|lengths|tracelab|mooncake|timed_trace|"
+    "rounds|llmservingsim|custom|spec_bench|sharegpt|lmbench|alpaca|decisions";
 
 typedef int (*read_file)(const char *format, const char *path, struct lls_rows *,
                          struct lls_error *);
@@ -43,7 +43,7 @@ static read_file reader_of(const char *format)
       {"custom", lls_read_jsonl},       {"llmservingsim", lls_read_jsonl},
       {"spec_bench", lls_read_jsonl},   {"lmbench", lls_read_chats},
       {"alpaca", lls_read_chats},       {"sharegpt", lls_read_chats},
-      {"decisions", lls_read_recorded},
+      {"decisions", lls_read_recorded}, {"rounds", lls_read_jsonl},
   };
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
     if (strcmp(format, readers[i].format) == 0)

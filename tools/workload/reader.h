@@ -12,6 +12,7 @@
 
 #include "core/model/model_text.h"
 #include "tools/workload/arena.h"
+#include "tools/workload/names.h"
 #include "tools/workload/workload.h"
 
 #define LLS_ROWS_MAX   (1u << 24) /* most rows of a file */
@@ -24,6 +25,7 @@ struct lls_rows {
   struct lls_item *items; /* (n) */
   uint32_t n, capacity;
   uint32_t n_tenants;
+  struct lls_names sessions;
   bool timed; /* every row has its arrival_ns */
   /* times are multiples of it: jitter spreads such batches; 0: times are exact */
   int64_t grain_ns;
@@ -31,7 +33,15 @@ struct lls_rows {
   const struct lls_tokenizer *tokenizer; /* NULL: none was given */
 };
 
-/* Adds a zeroed row without SLOs and time; returns NULL if out of memory. */
+/* The tokens of a turn's prompt that its reader knows. */
+enum lls_growth {
+  LLS_GROWTH_WHOLE, /* all; those of the turn before are kept as far as they fit */
+  LLS_GROWTH_KEPT,  /* all, and kept_tokens */
+  LLS_GROWTH_ADDED, /* those that the turn adds to all of the turn before */
+};
+
+/* Adds a zeroed row without SLOs, time and turns before and after it; returns NULL if
+ * out of memory. */
 struct lls_item *lls_rows_add(struct lls_rows *);
 void lls_rows_free(struct lls_rows *); /* frees the rows, but not the arena */
 
@@ -42,6 +52,14 @@ struct lls_place {
 };
 int lls_bad(const struct lls_place *, struct lls_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Makes the row a turn of the session with this name; "": of none. -EINVAL: a name that
+ * our own format can't hold. */
+int lls_row_session(const struct lls_place *, struct lls_rows *, struct lls_item *,
+                    const char *name, size_t length, struct lls_error *);
+/* Sets the tool that runs after the row; "": none. */
+int lls_row_tool(const struct lls_place *, struct lls_rows *, struct lls_item *,
+                 const char *name, size_t length, struct lls_error *);
 
 /* Reads a file. The format is a name ("azure", ...) or, with "auto", guessed from its
  * beginning. */

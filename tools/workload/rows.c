@@ -3,9 +3,12 @@
  * reader.h. */
 #include "tools/workload/reader.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+
+#define NAME_MAX_BYTES 256 /* bytes of the name of a session or a tool */
 
 struct lls_item *lls_rows_add(struct lls_rows *rows)
 {
@@ -23,6 +26,10 @@ struct lls_item *lls_rows_add(struct lls_rows *rows)
   *row = (struct lls_item){
       .arrival_ns = LLS_NEVER,
       .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
+      .previous = LLS_NO_ITEM,
+      .next = LLS_NO_ITEM,
+      .wait_ns = LLS_NEVER,
+      .delay_ns = LLS_NEVER,
   };
   return row;
 }
@@ -32,6 +39,50 @@ void lls_rows_free(struct lls_rows *rows)
   free(rows->items);
   rows->items = NULL;
   rows->n = rows->capacity = 0;
+  lls_names_free(&rows->sessions);
+}
+
+/* Checks a name that is written to our own CSV format, and sent in a header. */
+static int check_name(const struct lls_place *place, const char *what, const char *name,
+                      size_t length, struct lls_error *err)
+{
+  if (length > NAME_MAX_BYTES)
+    return lls_bad(place, err, "the name of a %s has %zu bytes, and may have %d", what,
+                   length, NAME_MAX_BYTES);
+  for (size_t i = 0; i < length; i++)
+    if (!isprint((unsigned char)name[i]) || name[i] == ',' || name[i] == '"')
+      return lls_bad(place, err,
+                     "the name of a %s may have printable ASCII without commas and "
+                     "quotes",
+                     what);
+  return 0;
+}
+
+int lls_row_session(const struct lls_place *place, struct lls_rows *rows,
+                    struct lls_item *row, const char *name, size_t length,
+                    struct lls_error *err)
+{
+  if (length == 0)
+    return 0;
+  int rc = check_name(place, "session", name, length, err);
+  if (rc < 0)
+    return rc;
+  row->session_number = lls_names_number(&rows->sessions, name, length);
+  row->session = lls_arena_text(rows->arena, name, length);
+  return row->session_number == 0 || row->session == NULL
+             ? lls_bad(place, err, "no memory for the name of a session")
+             : 0;
+}
+
+int lls_row_tool(const struct lls_place *place, struct lls_rows *rows,
+                 struct lls_item *row, const char *name, size_t length,
+                 struct lls_error *err)
+{
+  int rc = length > 0 ? check_name(place, "tool", name, length, err) : 0;
+  if (rc < 0 || length == 0)
+    return rc;
+  row->tool = lls_arena_text(rows->arena, name, length);
+  return row->tool == NULL ? lls_bad(place, err, "no memory for the name of a tool") : 0;
 }
 
 int lls_bad(const struct lls_place *place, struct lls_error *err, const char *format, ...)

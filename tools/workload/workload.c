@@ -10,6 +10,7 @@
 #include "core/model/model_text.h"
 #include "tools/workload/build.h"
 #include "tools/workload/lengths.h"
+#include "tools/workload/sessions.h"
 
 #define DEFAULT_PROMPTS 1000 /* vLLM's default */
 #define LABEL_MAX       16
@@ -55,7 +56,7 @@ static int check_name(const struct lls_workload_options *o, struct lls_error *er
   }
   return lls_fail(
       err, -EINVAL,
-      "--dataset-name: expected random, prefix_repetition or one of %s; found "
+      "--dataset-name: expected random, prefix_repetition, agents or one of %s; found "
       "'%s'",
       lls_read_formats, o->dataset_name);
 }
@@ -73,6 +74,8 @@ static int load_rows(const struct lls_workload_options *o, struct lls_rows *rows
     return lls_fail(err, -EINVAL, "--trace and --dataset-path: expected one of them");
   if (named(o, "prefix_repetition"))
     return lls_make_prefix_repetition(o, wanted(o), rows, err);
+  if (named(o, "agents"))
+    return lls_make_agents(o, wanted(o), rows, err);
   if (lls_workload_is_random(o))
     return lls_make_random(o, wanted(o), rows, err);
   int rc = check_name(o, err);
@@ -117,6 +120,11 @@ static int set_lengths(const struct lls_workload_options *o, struct lls_rows *ro
   if (rc < 0)
     return rc;
   rc = parse_lengths("--output-lengths", o->output_lengths, o->output_len, &outputs, err);
+  if (rc == 0 && rows->sessions.n > 0 && (inputs != NULL || outputs != NULL))
+    rc =
+        lls_fail(err, -EINVAL,
+                 "--input-lengths and --output-lengths: the turns of sessions keep their "
+                 "own lengths");
   for (uint32_t i = 0; rc == 0 && i < rows->n; i++) {
     struct lls_random input = lls_random_at(seed, LLS_STREAM_INPUT, i);
     struct lls_random output = lls_random_at(seed, LLS_STREAM_OUTPUT, i);
@@ -135,24 +143,36 @@ static int64_t or_else(int64_t option, int64_t fallback)
   return option == LLS_NEVER ? fallback : option;
 }
 
-/* Filters rows by length. The defaults for ShareGPT are vLLM's bounds
+/* Is the row's length within the options' bounds? The defaults for ShareGPT are vLLM's
  * (is_valid_sequence). */
-static int filter(const struct lls_workload_options *o, struct lls_rows *rows,
-                  struct lls_error *err)
+static bool has_length(const struct lls_workload_options *o, const struct lls_item *row)
 {
   bool chats = named(o, "sharegpt");
   int64_t least = or_else(o->min_len, chats ? 4 : 1);
   int64_t most_input = or_else(o->max_input_len, chats ? 1024 : INT64_MAX);
   int64_t most = or_else(o->max_total_len, chats ? 2048 : INT64_MAX);
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < rows->n; i++) {
-    const struct lls_item *row = &rows->items[i];
-    int64_t total = (int64_t)row->prompt_tokens + row->output_tokens;
-    if (row->prompt_tokens >= least && row->output_tokens >= least &&
-        row->prompt_tokens <= most_input && total <= most)
-      rows->items[kept++] = *row;
-  }
+  int64_t total = (int64_t)row->prompt_tokens + row->output_tokens;
+  return row->prompt_tokens >= least && row->output_tokens >= least &&
+         row->prompt_tokens <= most_input && total <= most;
+}
+
+/* Filters rows by length. A session ends before its first turn that is left out. */
+static int filter(const struct lls_workload_options *o, struct lls_rows *rows,
+                  struct lls_rows *turns, struct lls_error *err)
+{
+  uint32_t kept = 0, kept_turns = 0, cut = 0;
+  for (uint32_t i = 0; i < rows->n; i++)
+    if (has_length(o, &rows->items[i]))
+      rows->items[kept++] = rows->items[i];
   rows->n = kept;
+  for (uint32_t i = 0; i < turns->n; i++) {
+    const struct lls_item *turn = &turns->items[i];
+    if (turn->session_number != cut && !has_length(o, turn))
+      cut = turn->session_number;
+    if (turn->session_number != cut)
+      turns->items[kept_turns++] = *turn;
+  }
+  turns->n = kept_turns;
   return kept > 0
              ? 0
              : lls_fail(err, -EINVAL,
@@ -203,12 +223,13 @@ static int select_rows(const struct lls_workload_options *o, struct lls_rows *ro
   bool timed = keeps_times(o, rows);
   bool all = o->num_prompts == LLS_NEVER && (timed || o->trace[0] != '\0');
   uint32_t n = all ? rows->n : wanted(o);
-  bool from_file = !named(o, "prefix_repetition") && path_of(o)[0] != '\0';
+  bool from_file =
+      !named(o, "prefix_repetition") && !named(o, "agents") && path_of(o)[0] != '\0';
   if (from_file && !timed && !o->disable_shuffle && o->trace[0] == '\0')
     shuffle((uint64_t)o->seed, rows);
   if (rows->n > n)
     rows->n = n;
-  if (rows->n < n && !timed && !o->no_oversample &&
+  if (rows->n < n && !timed && !o->no_oversample && rows->sessions.n == 0 &&
       oversample((uint64_t)o->seed, n, rows))
     return no_memory(err);
   return 0;
@@ -225,12 +246,15 @@ static int64_t last_arrival(const struct lls_rows *rows)
   return last;
 }
 
-/* Orders by arrival; items of batches come last, batch by batch. */
+/* Orders by arrival; then come turns that follow others, then items of batches, batch
+ * by batch. */
 static int in_order(const void *a, const void *b)
 {
   const struct lls_item *x = a, *y = b;
   if (x->batch != y->batch)
     return x->batch < y->batch ? -1 : 1;
+  if (lls_item_follows(x) != lls_item_follows(y))
+    return lls_item_follows(x) ? 1 : -1;
   if (x->arrival_ns != y->arrival_ns)
     return x->arrival_ns < y->arrival_ns ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
@@ -270,26 +294,41 @@ static int finish_rows(const struct lls_workload_options *o, struct lls_rows *ro
     if (row->label == NULL)
       return no_memory(err);
   }
-  return 0;
+  return lls_sessions_link(rows, err);
 }
 
-static int build_rows(const struct lls_workload_options *o, struct lls_rows *rows,
-                      struct lls_error *err)
+/* Selects rows and gives them times and classes; `turns` follow rows of their
+ * sessions. */
+static int place_rows(const struct lls_workload_options *o, struct lls_rows *rows,
+                      struct lls_rows *turns, struct lls_error *err)
 {
-  double rate;
-  int rc = lls_rate_parse(o->request_rate, &rate, err);
-  if (rc == 0)
-    rc = load_rows(o, rows, err);
-  if (rc == 0)
-    rc = set_lengths(o, rows, err);
-  if (rc == 0)
-    rc = filter(o, rows, err);
+  const char *source = path_of(o)[0] != '\0' ? path_of(o) : o->dataset_name;
+  int rc = lls_sessions_split(rows, turns, err);
+  if (rc < 0)
+    return lls_fail_at(err, rc, "%s", source);
+  rc = filter(o, rows, turns, err);
   if (rc == 0)
     rc = select_rows(o, rows, err);
   if (rc == 0)
     rc = lls_set_arrivals(o, rows, err);
   if (rc == 0)
     rc = lls_set_classes(o, rows, err);
+  return rc == 0 ? lls_sessions_join(rows, turns, err) : rc;
+}
+
+static int build_rows(const struct lls_workload_options *o, struct lls_rows *rows,
+                      struct lls_error *err)
+{
+  double rate;
+  struct lls_rows turns = {0};
+  int rc = lls_rate_parse(o->request_rate, &rate, err);
+  if (rc == 0)
+    rc = load_rows(o, rows, err);
+  if (rc == 0)
+    rc = set_lengths(o, rows, err);
+  if (rc == 0)
+    rc = place_rows(o, rows, &turns, err);
+  lls_rows_free(&turns);
   if (rc == 0)
     rc = lls_add_batches(o, last_arrival(rows), rows, err);
   if (rc == 0)
@@ -318,12 +357,14 @@ int lls_workload_build(const struct lls_workload_options *o, struct lls_workload
   *out = (struct lls_workload){
       .items = rows.items,
       .n_items = rows.n,
+      .n_sessions = rows.sessions.n,
       .n_tenants = rows.n_tenants,
       .last_arrival_ns = last_arrival(&rows),
       .seed = (uint64_t)o->seed,
       .source = lls_arena_text(rows.arena, source, strlen(source)),
       .arena = rows.arena,
   };
+  lls_names_free(&rows.sessions);
   return 0;
 }
 

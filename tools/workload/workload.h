@@ -31,7 +31,8 @@
 
 /* A request to send. It and everything that it points to belongs to its workload. */
 struct lls_item {
-  int64_t arrival_ns; /* time since the workload's beginning; LLS_NEVER: see batch */
+  /* time since the workload's beginning; LLS_NEVER: see batch and lls_item_follows */
+  int64_t arrival_ns;
   /* 0: sent at its arrival; else the number of its batch, from 1, which is sent when
    * the previous batch has ended */
   uint32_t batch;
@@ -51,11 +52,36 @@ struct lls_item {
   const uint64_t *hashes; /* (n_hashes) equal hashes mean equal blocks of ids */
   uint32_t n_hashes;
   uint32_t hash_tokens; /* tokens of each block */
+
+  /* The conversation of which it is a turn, and how the turns follow each other; see
+   * sessions.h. */
+  const char *session;     /* its name, equal in both tools; NULL: of none */
+  uint32_t session_number; /* 1.. in order of appearance; 0: of none */
+  uint32_t turn;           /* 0.. */
+  uint32_t previous, next; /* index of the turn before and after it, or LLS_NO_ITEM */
+  uint32_t growth;         /* enum lls_growth; for readers */
+  uint32_t kept_tokens;    /* its first tokens are these of the turn before */
+  const char *tool;        /* the tool that the client runs after it; NULL: none */
+  /* LLS_NEVER: unknown, or none follows; else the next turn is sent so long after this
+   * one has ended */
+  int64_t wait_ns;
+  int64_t delay_ns; /* for readers: wait_ns of the turn before, or LLS_NEVER */
 };
 
+#define LLS_NO_ITEM UINT32_MAX
+
+/* Is the item sent when the turn before it has ended, and its wait is over? */
+static inline bool lls_item_follows(const struct lls_item *item)
+{
+  return item->batch == 0 && item->arrival_ns == LLS_NEVER;
+}
+
 struct lls_workload {
-  struct lls_item *items; /* (n_items) by arrival, then index; items of batches last */
+  /* (n_items) by arrival, then index; then turns that follow others; items of batches
+   * last */
+  struct lls_item *items;
   uint32_t n_items;
+  uint32_t n_sessions;     /* session numbers are 1..n_sessions */
   uint32_t n_tenants;      /* tenants are 1..n_tenants; 0: no tenants */
   int64_t last_arrival_ns; /* arrival of the last item that is sent by its time */
   uint64_t seed;
@@ -74,7 +100,8 @@ void lls_workload_free(struct lls_workload *);
 /*
  * Fills the item's prompt (prompt_tokens) with ids in low..high-1: its own ids if it
  * has them (-ERANGE if one is not below high), else pseudo-random ones. Blocks with
- * equal hashes get equal ids; all others get their own.
+ * equal hashes get equal ids; the kept tokens of a turn are the prompt of the turn
+ * before, and ids in place of its answer; all others get their own.
  */
 int lls_item_fill(const struct lls_workload *, const struct lls_item *, int32_t low,
                   int32_t high, int32_t *ids);
@@ -85,7 +112,7 @@ int lls_item_fill(const struct lls_workload *, const struct lls_item *, int32_t 
 const char *lls_item_tenant(uint32_t tenant, char out[LLS_ITEM_TENANT_BYTES]);
 
 /* Writes the items in our own CSV format (formats.c). Read back, it has the same times,
- * lengths, classes and SLOs; texts, ids and batches are left out. */
+ * lengths, classes, SLOs and sessions; texts, ids and batches are left out. */
 int lls_workload_write(const struct lls_workload *, const char *path,
                        struct lls_error *err);
 /* Writes LABEL,LENGTH lines for the predictor `fixed`, the papers' oracle. */

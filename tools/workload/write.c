@@ -14,16 +14,23 @@ static void print_deadline(FILE *out, int64_t ns)
     fprintf(out, ",%" PRId64 ".%06" PRId64, ns / 1000000, ns % 1000000);
 }
 
-static void print_item(FILE *out, const struct lls_item *item)
+static void print_item(FILE *out, const struct lls_item *item, bool sessions)
 {
   static const char *const classes[] = {"", "realtime", "best_effort"};
-  fprintf(out, "%" PRId64 ",%u,%u,%u,%s,%d,%u,%s", item->arrival_ns, item->prompt_tokens,
-          item->output_tokens, item->max_new_tokens, classes[item->request_class],
-          item->priority, item->tenant, item->label);
+  if (item->arrival_ns != LLS_NEVER)
+    fprintf(out, "%" PRId64, item->arrival_ns);
+  fprintf(out, ",%u,%u,%u,%s,%d,%u,%s", item->prompt_tokens, item->output_tokens,
+          item->max_new_tokens, classes[item->request_class], item->priority,
+          item->tenant, item->label);
   print_deadline(out, item->slo.ttft_ns);
   print_deadline(out, item->slo.tbt_ns);
   print_deadline(out, item->slo.tpot_ns);
   print_deadline(out, item->slo.completion_ns);
+  if (sessions) {
+    fprintf(out, ",%s", item->session != NULL ? item->session : "");
+    print_deadline(out, item->wait_ns);
+    fprintf(out, ",%s,%u", item->tool != NULL ? item->tool : "", item->kept_tokens);
+  }
   fputc('\n', out);
 }
 
@@ -47,16 +54,18 @@ int lls_workload_write(const struct lls_workload *workload, const char *path,
                        struct lls_error *err)
 {
   FILE *out;
+  bool sessions = workload->n_sessions > 0;
   int rc = open_file(path, &out, err);
   if (rc < 0)
     return rc;
   fputs(
       "arrival_ns,prompt_tokens,output_tokens,max_new_tokens,class,priority,tenant,label,"
-      "ttft_ms,tbt_ms,tpot_ms,completion_ms\n",
+      "ttft_ms,tbt_ms,tpot_ms,completion_ms",
       out);
+  fputs(sessions ? ",session,wait_ms,tool,kept_tokens\n" : "\n", out);
   for (uint32_t i = 0; i < workload->n_items; i++)
     if (workload->items[i].batch == 0)
-      print_item(out, &workload->items[i]);
+      print_item(out, &workload->items[i], sessions);
   return close_file(out, path, err);
 }
 
