@@ -199,7 +199,7 @@ static int read_spec_bench(struct lines *l, const json_t *object, struct lls_ite
   return read_text(l, object, json_array_get(turns, 0), "turns", row);
 }
 
-/* ---- TraceLab\x27s rounds -------------------------------------------------------------- */
+/* ---- rounds of TraceLab --------------------------------------------------------- */
 
 static int read_tokens(struct lines *l, const json_t *object, const char *key,
                        uint32_t least, uint32_t *out)
