@@ -57,7 +57,7 @@ static struct lls_lora *make_adapter(const struct lls_model_config *model, uint3
   must(l == NULL ? -1 : 0, &err);
   *operations = 0;
   for (uint32_t layer = 0; layer < model->layers; layer++)
-    for (int t = 0; t < LLS_LORA_TARGETS; t++) {
+    for (int t = 0; t <= LLS_LORA_DOWN; t++) {
       uint32_t inputs = lls_lora_inputs(model, (enum lls_lora_target)t);
       uint32_t outputs = lls_lora_outputs(model, (enum lls_lora_target)t);
       const struct lls_lora_module m = {.file = "random",
@@ -76,7 +76,7 @@ static struct lls_lora *make_adapter(const struct lls_model_config *model, uint3
 static double model_operations(const struct lls_model_config *c)
 {
   double n = 0;
-  for (int t = 0; t < LLS_LORA_TARGETS; t++)
+  for (int t = 0; t <= LLS_LORA_DOWN; t++)
     n += 2.0 * lls_lora_inputs(c, (enum lls_lora_target)t) *
          lls_lora_outputs(c, (enum lls_lora_target)t);
   return n * c->layers + 2.0 * c->vocab * c->hidden;

@@ -19,7 +19,7 @@ import gguf
 import make_reference_models as models
 import torch
 import transformers
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file
 
 models.CANDIDATES = 128
@@ -40,6 +40,21 @@ ADAPTERS = {
     # layers with a state beside attention: only its matrices, and the MLPs of all layers; multi-head latent attention
     "lfm2": (36, r".*(self_attn\.(q_proj|v_proj|out_proj)|feed_forward\.w[12])", ["k_proj", "w3"], {}),
     "qwen3.5": (47, ["k_proj", "o_proj"], ["v_proj", "up_proj"], {}),
+    # all experts' parameters; one by one, as transformers 4 had them; parameters that are turned around, with alternate
+    # rows; the experts that all rows go through
+    "mixtral": (48, {"target_modules": ["q_proj"], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]},
+                {"target_modules": ["v_proj"], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]}, {
+                    "rank_pattern": {"experts.down_proj": 2},
+                    "alpha_pattern": {"experts.down_proj": 5}
+                }),
+    "qwen3-moe": (49, r".*(experts\.\d+\.(gate|up|down)_proj|self_attn\.q_proj)",
+                  r".*experts\.[0245]\.(up|down)_proj", {
+                      "rank_pattern": {r"experts\.2\.up_proj": 7}
+                  }),
+    "gpt-oss-16": (50, {"target_modules": [], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]},
+                   {"target_modules": ["k_proj"], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]},
+                   {}),
+    "deepseek-v2": (51, ["gate_proj", "up_proj", "down_proj"], ["up_proj", "down_proj"], {}),
     "minicpm3": (38, ["gate_proj", "down_proj"], ["up_proj"], {}),
 }
 
@@ -50,6 +65,36 @@ def randomise(model, seed):
     for name, p in model.named_parameters():
         if ".lora_A." in name or ".lora_B." in name:
             p.data = torch.randn(p.shape, generator=generator) * (0.3 if ".lora_A." in name else 0.05)
+
+
+class Experts(torch.nn.ModuleList):
+    """The experts of a layer as modules, for adapters of each of them."""
+
+    def __init__(self, experts):
+        super().__init__()
+        for gate_up, down in zip(experts.gate_up_proj, experts.down_proj):
+            expert = torch.nn.Module()
+            gate, up = gate_up.chunk(2)
+            for name, weight in ("gate_proj", gate), ("up_proj", up), ("down_proj", down):
+                linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+                linear.weight.data = weight.data.clone()
+                expert.add_module(name, linear)
+            self.append(expert)
+
+    def forward(self, x, chosen, weights):
+        out = torch.zeros_like(x)
+        for row, experts in enumerate(chosen):
+            for place, number in enumerate(experts):
+                e = self[number]
+                inner = torch.nn.functional.silu(e.gate_proj(x[row])) * e.up_proj(x[row])
+                out[row] += weights[row, place] * e.down_proj(inner)
+        return out
+
+
+def divide_experts(model):
+    for layer in model.model.layers:
+        if hasattr(layer.mlp, "experts"):
+            layer.mlp.experts = Experts(layer.mlp.experts)
 
 
 def save_adapter(base, folder, seed, settings):
@@ -74,19 +119,29 @@ def write_gguf(folder, config, path):
     names = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
              "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
              "mlp.down_proj": "ffn_down"}
+    of_experts = {}
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    if config.model_type != "llama":
+        heads = {}
     settings = json.loads((folder / "adapter_config.json").read_text())
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, "llama" if config.model_type == "llama" else "qwen3moe")
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")
     writer.add_float32("adapter.lora.alpha", float(settings["lora_alpha"]))
     for name, tensor in sorted(load_file(folder / "adapter_model.safetensors").items()):
         module, part = name.removeprefix("base_model.model.model.layers.").removesuffix(".weight").rsplit(".", 1)
         layer, module = module.split(".", 1)
+        if ".experts." in module:
+            _, _, expert, which = module.split(".")
+            own = f"blk.{layer}.{names['mlp.' + which]}_exps.weight.{part.lower()}"
+            of_experts.setdefault(own, {})[int(expert)] = tensor
+            continue
         own = names[module]
         if part == "lora_B" and own in heads:
             tensor = pairs(tensor, heads[own])
         writer.add_tensor(f"blk.{layer}.{own}.weight.{part.lower()}", tensor.contiguous().numpy())
+    for name, tensors in of_experts.items():
+        writer.add_tensor(name, torch.stack([tensors[e] for e in sorted(tensors)]).numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -121,19 +176,38 @@ def reference(model, vocab, seed):
     return prompts, torch.cat(logits), adapters
 
 
+def load_adapters(base, folder):
+    """As PeftModel.from_pretrained, which fuses matrices of experts if a model's class has them fused."""
+    model = None
+    for name in "first", "second":
+        config = PeftConfig.from_pretrained(folder / name)
+        if model is None:
+            model = PeftModel(base, config, adapter_name=name)
+        else:
+            model.add_adapter(name, config)
+        result = set_peft_model_state_dict(model, load_file(folder / name / "adapter_model.safetensors"), name)
+        assert not result.unexpected_keys
+    return model
+
+
 def make(name, out):
     seed, first, second, more = ADAPTERS[name]
     folder = out / f"{name}-lora"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    if not isinstance(first, dict):
+        first, second = {"target_modules": first}, {"target_modules": second}
     base = transformers.AutoModelForCausalLM.from_pretrained(out / name, dtype=torch.float32,
                                                              attn_implementation="eager")
-    base = save_adapter(base, folder / "first", seed, FIRST | {"target_modules": first})
-    base = save_adapter(base, folder / "second", seed + 100, SECOND | {"target_modules": second} | more)
-    if name == "llama":
+    if name == "qwen3-moe":
+        divide_experts(base)
+    if name in ("qwen3-moe", "deepseek-v2"):
+        base.config.model_type = "of modules"  # else PEFT takes their names for those of fused experts
+    base = save_adapter(base, folder / "first", seed, FIRST | first)
+    base = save_adapter(base, folder / "second", seed + 100, SECOND | second | more)
+    if name in ("llama", "qwen3-moe"):
         write_gguf(folder / "first", base.config, folder / "first.gguf")
-    model = PeftModel.from_pretrained(base, folder / "first", adapter_name="first")
-    model.load_adapter(folder / "second", adapter_name="second")
+    model = load_adapters(base, folder)
     model.eval()
     prompts, logits, adapters = reference(model, base.config.vocab_size, seed)
     logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")

@@ -134,7 +134,7 @@ int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
   if (rc == 0)
     rc = lls_engine_make_inputs(e);
   if (rc == 0)
-    rc = lls_engine_make_adapters(e);
+    rc = lls_engine_make_adapters(e, lls_engine_slots(e));
   return rc < 0
              ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
                         MIB(lls_engine_buffer_bytes(e)), rows)

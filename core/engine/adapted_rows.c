@@ -82,59 +82,76 @@ int lls_engine_check_adapter(const struct lls_engine *e,
 
 /* ---- the products ----------------------------------------------------------------- */
 
-/* A target within a product of the graph, for this rank. */
-struct place {
-  enum lls_lora_target target;
-  struct lls_range inputs, outputs;
-  uint32_t first_output;
-};
-
-/* Fills the targets of a product; returns their number. */
-static uint32_t places_of(const struct lls_engine *e, enum lls_adapted_product product,
-                          struct place out[LLS_MAX_LOW_RANK])
+uint32_t lls_engine_adapted_places(const struct lls_engine *e,
+                                   enum lls_adapted_product product,
+                                   struct lls_adapted_place out[LLS_MAX_LOW_RANK])
 {
   const struct lls_model_config *c = &e->config;
   const struct lls_shard *shard = &e->shard;
   struct lls_range hidden = lls_range_all(c->hidden);
   struct lls_range q = lls_range_times(shard->heads, c->head_dim);
   struct lls_range kv = lls_range_times(shard->kv_heads, c->head_dim);
-  uint32_t n_q = (uint32_t)q.n, n_kv = (uint32_t)kv.n, ffn = (uint32_t)shard->ffn.n;
+  uint32_t n_q = (uint32_t)q.n, n_kv = (uint32_t)kv.n;
+  struct lls_range expert =
+      lls_range_all(c->mixture.latent > 0 ? c->mixture.latent : c->hidden);
+  uint32_t which = product < LLS_ADAPTED_SHARED_UP   ? 0
+                   : product < LLS_ADAPTED_EXPERT_UP ? 1
+                                                     : 2;
+  /* of an MLP, of the shared expert, of the experts */
+  const struct {
+    uint32_t gate, up, down;
+    struct lls_range outer, inner;
+  } mlps[] =
+      {
+          {LLS_LORA_GATE, LLS_LORA_UP, LLS_LORA_DOWN, hidden, shard->ffn},
+          {LLS_LORA_SHARED_GATE, LLS_LORA_SHARED_UP, LLS_LORA_SHARED_DOWN, hidden,
+           shard->shared_ffn},
+          {LLS_LORA_EXPERT_GATE, LLS_LORA_EXPERT_UP, LLS_LORA_EXPERT_DOWN, expert,
+           shard->expert_ffn},
+      },
+    *m = &mlps[which];
   switch (product) {
   case LLS_ADAPTED_QKV:
-    out[0] = (struct place){LLS_LORA_Q, hidden, q, 0};
-    out[1] = (struct place){LLS_LORA_K, hidden, kv, n_q};
-    out[2] = (struct place){LLS_LORA_V, hidden, kv, n_q + n_kv};
+    out[0] = (struct lls_adapted_place){LLS_LORA_Q, hidden, q, 0};
+    out[1] = (struct lls_adapted_place){LLS_LORA_K, hidden, kv, n_q};
+    out[2] = (struct lls_adapted_place){LLS_LORA_V, hidden, kv, n_q + n_kv};
     return 3;
-  case LLS_ADAPTED_UP:
-    out[0] = (struct place){LLS_LORA_UP, hidden, shard->ffn, c->gated ? ffn : 0};
-    out[1] = (struct place){LLS_LORA_GATE, hidden, shard->ffn, 0};
-    return c->gated ? 2 : 1;
   case LLS_ADAPTED_OUTPUT:
-    out[0] = (struct place){LLS_LORA_OUTPUT, q, hidden, 0};
+    out[0] = (struct lls_adapted_place){LLS_LORA_OUTPUT, q, hidden, 0};
     return 1;
+  case LLS_ADAPTED_UP:
+  case LLS_ADAPTED_SHARED_UP:
+  case LLS_ADAPTED_EXPERT_UP:
+    out[0] = (struct lls_adapted_place){m->up, m->outer, m->inner,
+                                        c->gated ? (uint32_t)m->inner.n : 0};
+    out[1] = (struct lls_adapted_place){m->gate, m->outer, m->inner, 0};
+    return c->gated ? 2 : 1;
   default:
-    out[0] = (struct place){LLS_LORA_DOWN, shard->ffn, hidden, 0};
+    out[0] = (struct lls_adapted_place){m->down, m->inner, m->outer, 0};
     return 1;
   }
 }
 
-static uint32_t fill_parts(const struct lls_lora *lora, uint32_t layer,
-                           const struct place *places, uint32_t n,
-                           struct lls_low_rank *out)
+uint32_t lls_engine_adapted_parts(const struct lls_lora *lora, uint32_t layer,
+                                  const struct lls_adapted_place *places, uint32_t n,
+                                  uint32_t copy, struct lls_low_rank *out)
 {
   uint32_t used = 0;
   for (uint32_t i = 0; i < n; i++) {
-    const struct place *p = &places[i];
-    const struct lls_lora_part *part = lls_lora_part(lora, layer, p->target);
+    const struct lls_adapted_place *p = &places[i];
+    const struct lls_lora_part *part =
+        lls_lora_part(lora, layer, (enum lls_lora_target)p->target);
+    size_t before = (size_t)copy * part->rank;
     if (part->rank == 0)
       continue;
-    out[used++] = (struct lls_low_rank){.a = part->a + p->inputs.first,
-                                        .b = part->b + p->outputs.first,
-                                        .rank = part->rank,
-                                        .a_stride = (uint32_t)p->inputs.whole,
-                                        .b_stride = (uint32_t)p->outputs.whole,
-                                        .first_output = p->first_output,
-                                        .outputs = (uint32_t)p->outputs.n};
+    out[used++] =
+        (struct lls_low_rank){.a = part->a + before * p->inputs.whole + p->inputs.first,
+                              .b = part->b + before * p->outputs.whole + p->outputs.first,
+                              .rank = part->rank,
+                              .a_stride = (uint32_t)p->inputs.whole,
+                              .b_stride = (uint32_t)p->outputs.whole,
+                              .first_output = p->first_output,
+                              .outputs = (uint32_t)p->outputs.n};
   }
   return used;
 }
@@ -144,13 +161,15 @@ void lls_engine_adapt(const struct lls_forward *s, uint32_t layer,
 {
   const struct lls_engine *e = s->e;
   const struct lls_engine_adapters *a = &e->adapters;
-  struct place places[LLS_MAX_LOW_RANK];
+  struct lls_adapted_place places[LLS_MAX_LOW_RANK];
   if (a->n == 0)
     return;
-  uint32_t n_places = places_of(e, product, places), outputs = 0, parts = 0;
+  uint32_t n_places = lls_engine_adapted_places(e, product, places), outputs = 0,
+           parts = 0;
   struct lls_adapted_rows *groups = s->picked ? a->picked : a->groups;
   for (uint32_t i = 0; i < a->n; i++) {
-    groups[i].n_parts = fill_parts(a->list[i], layer, places, n_places, groups[i].parts);
+    groups[i].n_parts =
+        lls_engine_adapted_parts(a->list[i], layer, places, n_places, 0, groups[i].parts);
     parts += groups[i].n_parts;
   }
   for (uint32_t i = 0; i < n_places; i++)
@@ -162,7 +181,7 @@ void lls_engine_adapt(const struct lls_forward *s, uint32_t layer,
 
 /* ---- life ------------------------------------------------------------------------- */
 
-int lls_engine_make_adapters(struct lls_engine *e)
+int lls_engine_make_adapters(struct lls_engine *e, size_t slots)
 {
   struct lls_engine_adapters *a = &e->adapters;
   size_t sequences = e->options.max_sequences, rows = e->options.max_tokens;
@@ -175,6 +194,12 @@ int lls_engine_make_adapters(struct lls_engine *e)
   a->picked = calloc(sequences, sizeof *a->picked);
   a->rows = calloc(rows, sizeof *a->rows);
   a->picked_rows = calloc(e->max_logit_rows, sizeof *a->picked_rows);
+  if (slots > 0) {
+    a->expert_groups = calloc(LLS_EXPERT_GROUPS, sizeof *a->expert_groups);
+    a->expert_rows = calloc(slots, sizeof *a->expert_rows);
+    if (a->expert_groups == NULL || a->expert_rows == NULL)
+      return -ENOMEM;
+  }
   if (a->list == NULL || a->of_sequence == NULL || a->groups == NULL ||
       a->picked == NULL || a->rows == NULL || a->picked_rows == NULL)
     return -ENOMEM;
@@ -193,4 +218,6 @@ void lls_engine_free_adapters(struct lls_engine *e)
   free(a->picked);
   free(a->rows);
   free(a->picked_rows);
+  free(a->expert_groups);
+  free(a->expert_rows);
 }

@@ -297,7 +297,7 @@ static void add_mlp(const struct lls_forward *s, uint32_t layer, const struct ta
   }
   const void *input = branch_input(s, &w->mlp_norm);
   if (mixture)
-    lls_engine_mix(s, w, input, t->store, t->y);
+    lls_engine_mix(s, layer, input, t->store, t->y);
   else
     add_plain_mlp(s, layer, input, t->store, t->y);
   branch_end(s, t, &w->mlp_norm, &w->mlp_output_norm);

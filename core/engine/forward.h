@@ -38,8 +38,8 @@ void lls_engine_delta(struct lls_forward *, uint32_t layer, const void *h);
 void lls_engine_space(struct lls_forward *, uint32_t layer, const void *h);
 /* mixture.c: sets y to the output of the layer's experts for input (n_rows, hidden), or
  * adds the output to y. */
-void lls_engine_mix(const struct lls_forward *, const struct lls_layer_weights *,
-                    const void *input, enum lls_linear_store, void *y);
+void lls_engine_mix(const struct lls_forward *, uint32_t layer, const void *input,
+                    enum lls_linear_store, void *y);
 /* Sets y to the sum of the layer's experts and its MLP, each with norms of its own. */
 void lls_engine_mix_beside(const struct lls_forward *, uint32_t layer, void *y);
 

@@ -98,18 +98,21 @@ void lls_engine_sum_shares(const struct lls_forward *s, void *x)
 }
 
 /* Computes the MLP that all rows go through, times its gate. */
-static void add_shared(const struct lls_forward *s, const struct lls_layer_weights *w,
-                       const void *input, enum lls_linear_store store, void *y)
+static void add_shared(const struct lls_forward *s, uint32_t layer, const void *input,
+                       enum lls_linear_store store, void *y)
 {
+  const struct lls_layer_weights *w = &s->e->weights.layers[layer];
   const struct lls_model_config *c = &s->e->config;
   const struct lls_activations *act = &s->e->act;
   s->ops->linear(s->device, w->shared_up, input, s->n_rows, LLS_STORE_SET, act->wide);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_SHARED_UP, input, act->wide);
   void *inner = activate(s, s->n_rows, c->mixture.shared);
   if (w->shared_score != NULL) {
     s->ops->logits(s->device, w->shared_score, input, s->n_rows, act->scores);
     s->ops->gate_rows(s->device, act->scores, inner, s->n_rows, c->mixture.shared);
   }
   s->ops->linear(s->device, w->shared_down, inner, s->n_rows, store, y);
+  lls_engine_adapt(s, layer, LLS_ADAPTED_SHARED_DOWN, inner, y);
 }
 
 /* Applies the activation to the experts' rows of `wide`; returns the results' buffer. */
@@ -126,9 +129,10 @@ static void *activate_experts(const struct lls_forward *s, const struct lls_rout
 
 /* Sends rows of input through the experts that scores choose. With mixture.latent the
  * experts' input and output are in `narrow`. */
-static void mix(const struct lls_forward *s, const struct lls_layer_weights *w,
-                const void *input, enum lls_linear_store store, void *y)
+static void mix(const struct lls_forward *s, uint32_t layer, const void *input,
+                enum lls_linear_store store, void *y)
 {
+  const struct lls_layer_weights *w = &s->e->weights.layers[layer];
   const struct lls_model_config *c = &s->e->config;
   const struct lls_activations *act = &s->e->act;
   struct lls_route own = act->route;
@@ -146,8 +150,11 @@ static void mix(const struct lls_forward *s, const struct lls_layer_weights *w,
   s->ops->gather_routed(s->device, route, input, s->n_rows, width, act->routed);
   s->ops->linear_experts(s->device, w->expert_up, route, act->routed, s->n_rows,
                          act->wide);
+  lls_engine_adapt_experts(s, layer, LLS_ADAPTED_EXPERT_UP, route, act->routed,
+                           act->wide);
   const void *inner = activate_experts(s, route);
   s->ops->linear_experts(s->device, w->expert_down, route, inner, s->n_rows, act->routed);
+  lls_engine_adapt_experts(s, layer, LLS_ADAPTED_EXPERT_DOWN, route, inner, act->routed);
   if (w->mixture_out == NULL) {
     s->ops->combine(s->device, route, act->routed, s->n_rows, width, store, y);
     return;
@@ -157,15 +164,16 @@ static void mix(const struct lls_forward *s, const struct lls_layer_weights *w,
   s->ops->linear(s->device, w->mixture_out, act->narrow, s->n_rows, store, y);
 }
 
-void lls_engine_mix(const struct lls_forward *s, const struct lls_layer_weights *w,
-                    const void *input, enum lls_linear_store store, void *y)
+void lls_engine_mix(const struct lls_forward *s, uint32_t layer, const void *input,
+                    enum lls_linear_store store, void *y)
 {
+  const struct lls_layer_weights *w = &s->e->weights.layers[layer];
   if (w->shared_up != NULL) {
-    add_shared(s, w, input, store, y);
+    add_shared(s, layer, input, store, y);
     store = LLS_STORE_ADD;
   }
   s->ops->logits(s->device, w->router, input, s->n_rows, s->e->act.scores);
-  mix(s, w, input, store, y);
+  mix(s, layer, input, store, y);
 }
 
 static void norm_rows(const struct lls_forward *s, const float *weight, const void *x,
@@ -186,7 +194,7 @@ void lls_engine_mix_beside(const struct lls_forward *s, uint32_t layer, void *y)
   norm_rows(s, w->router_norm, s->x, act->routed);
   s->ops->logits(s->device, w->router, act->routed, s->n_rows, act->scores);
   norm_rows(s, w->mixture_norm.weight, s->x, y);
-  mix(s, w, y, LLS_STORE_SET, y);
+  mix(s, layer, y, LLS_STORE_SET, y);
   lls_engine_sum_shares(s, y);
   norm_rows(s, w->mixture_output_norm.weight, y, y);
 

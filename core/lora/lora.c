@@ -10,29 +10,6 @@
 #include "core/lora/lora_build.h"
 #include "core/model/architecture.h"
 
-uint32_t lls_lora_inputs(const struct lls_model_config *c, enum lls_lora_target target)
-{
-  if (target == LLS_LORA_OUTPUT)
-    return c->heads * c->head_dim;
-  return target == LLS_LORA_DOWN ? c->ffn : c->hidden;
-}
-
-uint32_t lls_lora_outputs(const struct lls_model_config *c, enum lls_lora_target target)
-{
-  switch (target) {
-  case LLS_LORA_Q:
-    return c->heads * c->head_dim;
-  case LLS_LORA_K:
-  case LLS_LORA_V:
-    return c->kv_heads * c->head_dim;
-  case LLS_LORA_GATE:
-  case LLS_LORA_UP:
-    return c->ffn;
-  default:
-    return c->hidden;
-  }
-}
-
 /* ---- modules ---------------------------------------------------------------------- */
 
 int lls_lora_kind_of(const struct lls_model_config *c, const char *name, uint32_t layer)
@@ -41,6 +18,7 @@ int lls_lora_kind_of(const struct lls_model_config *c, const char *name, uint32_
   /* else layers differ in their sizes, or q, k and v are made of latent vectors */
   bool alike = !lls_heads_differ(c), plain = alike && c->latent.rank == 0;
   bool dense = alike && !c->layer[layer].mixture, gated = c->gated;
+  bool shares = alike && c->layer[layer].mixture && c->mixture.shared > 0;
   const struct {
     const char *name;
     int kind;
@@ -55,6 +33,11 @@ int lls_lora_kind_of(const struct lls_model_config *c, const char *name, uint32_
       {dense && gated ? n->gate : NULL, LLS_LORA_GATE},
       {dense ? n->up : NULL, LLS_LORA_UP},
       {dense ? n->down : NULL, LLS_LORA_DOWN},
+      {shares && gated && n->shared_gate == NULL ? n->shared_up : NULL,
+       LLS_LORA_STACKED_SHARED},
+      {shares && gated ? n->shared_gate : NULL, LLS_LORA_SHARED_GATE},
+      {shares ? n->shared_up : NULL, LLS_LORA_SHARED_UP},
+      {shares ? n->shared_down : NULL, LLS_LORA_SHARED_DOWN},
   };
   for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
     if (modules[i].name != NULL && strcmp(modules[i].name, name) == 0)
@@ -78,7 +61,8 @@ static size_t first_row(const struct rows *r)
   if (r->kind == LLS_LORA_STACKED_QKV)
     for (int t = LLS_LORA_Q; t < (int)r->target; t++)
       first += lls_lora_outputs(c, (enum lls_lora_target)t);
-  return r->kind == LLS_LORA_STACKED_UP && r->target == LLS_LORA_UP ? c->ffn : first;
+  bool is_up = r->target == LLS_LORA_UP || r->target == LLS_LORA_SHARED_UP;
+  return r->kind != r->target && is_up ? lls_lora_outputs(c, r->target) : first;
 }
 
 /* Returns the row of B for output i of the target. */
@@ -107,6 +91,8 @@ static size_t whole_outputs(const struct lls_model_config *c, uint32_t kind)
     return lls_qkv_columns(c, 0);
   if (kind == LLS_LORA_STACKED_UP)
     return 2 * (size_t)c->ffn;
+  if (kind == LLS_LORA_STACKED_SHARED)
+    return 2 * (size_t)c->mixture.shared;
   return lls_lora_outputs(c, (enum lls_lora_target)kind);
 }
 
@@ -159,12 +145,17 @@ int lls_lora_add(struct lls_lora *l, const struct lls_model_config *c,
                  const struct lls_lora_module *m, struct lls_error *err)
 {
   int first = (int)m->kind, last = first;
+  if (lls_lora_is_of_experts(m->kind))
+    return lls_lora_add_experts(l, c, m, err);
   if (m->kind == LLS_LORA_STACKED_QKV || m->kind == LLS_LORA_FUSED_QKV) {
     first = LLS_LORA_Q;
     last = LLS_LORA_V;
   } else if (m->kind == LLS_LORA_STACKED_UP) {
     first = LLS_LORA_GATE;
     last = LLS_LORA_UP;
+  } else if (m->kind == LLS_LORA_STACKED_SHARED) {
+    first = LLS_LORA_SHARED_GATE;
+    last = LLS_LORA_SHARED_UP;
   }
   int rc = check_module(c, m, err);
   for (int target = first; target <= last && rc == 0; target++) {

@@ -31,14 +31,21 @@ enum lls_lora_target {
   LLS_LORA_GATE,
   LLS_LORA_UP,
   LLS_LORA_DOWN,
+  LLS_LORA_SHARED_GATE, /* of the expert that all rows go through */
+  LLS_LORA_SHARED_UP,
+  LLS_LORA_SHARED_DOWN,
+  LLS_LORA_EXPERT_GATE, /* of each expert that a router chooses */
+  LLS_LORA_EXPERT_UP,
+  LLS_LORA_EXPERT_DOWN,
   LLS_LORA_TARGETS
 };
 
-/* The change of one matrix; rank = 0: none. */
+/* The change of one matrix, or of all experts' matrices one after the other, of which
+ * those with a smaller rank are filled up with zeros; rank = 0: none. */
 struct lls_lora_part {
   uint32_t rank;
-  float *a; /* (rank, inputs) */
-  float *b; /* (rank, outputs): B transposed, times the scale */
+  float *a; /* (copies, rank, inputs) */
+  float *b; /* (copies, rank, outputs): B transposed, times the scale */
 };
 
 struct lls_lora {
@@ -60,8 +67,10 @@ struct lls_lora *lls_lora_ref(struct lls_lora *);
 /* Removes a user, and frees the adapter after the last one. NULL is allowed. */
 void lls_lora_unref(struct lls_lora *);
 
+/* Sizes of a target's matrix; and of how many experts the model has one, else 1. */
 uint32_t lls_lora_inputs(const struct lls_model_config *, enum lls_lora_target);
 uint32_t lls_lora_outputs(const struct lls_model_config *, enum lls_lora_target);
+uint32_t lls_lora_copies(const struct lls_model_config *, enum lls_lora_target);
 
 static inline const struct lls_lora_part *
 lls_lora_part(const struct lls_lora *l, uint32_t layer, enum lls_lora_target target)

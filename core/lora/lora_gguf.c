@@ -77,13 +77,42 @@ static const struct lls_gguf_tensor *find(const struct reading *r, const char *n
   return t;
 }
 
+/* Views a tensor as a matrix; the first two of three dimensions are rows. */
 static struct lls_tensor_view view_of(const struct lls_gguf_tensor *t)
 {
+  bool experts = t->n_dims == 3;
+  size_t columns = (size_t)t->shape[experts ? 2 : 1];
   return (struct lls_tensor_view){.data = t->data,
                                   .dtype = t->dtype,
-                                  .rows = (size_t)t->shape[0],
-                                  .columns = (size_t)t->shape[1],
-                                  .row_stride = (size_t)t->shape[1]};
+                                  .rows = (size_t)t->shape[0] *
+                                          (experts ? (size_t)t->shape[1] : 1),
+                                  .columns = columns,
+                                  .row_stride = columns};
+}
+
+/* Adds the pair of this name, if the file has one; *m has its place. */
+static int read_pair(struct reading *r, const char *name, struct lls_lora_module *m,
+                     struct lls_error *err)
+{
+  unsigned dims = lls_lora_is_of_experts(m->kind) ? 3 : 2;
+  const struct lls_gguf_tensor *a = find(r, name, ".lora_a"),
+                               *b = find(r, name, ".lora_b");
+  if (a == NULL && b == NULL)
+    return 0;
+  if (a == NULL || b == NULL || a->n_dims != dims || b->n_dims != dims)
+    return lls_fail(err, -EINVAL,
+                    "%s: %s should have two tensors of %u dimensions, .lora_a and "
+                    ".lora_b",
+                    r->file->path, name, dims);
+  m->file = r->file->path;
+  m->name = name;
+  m->a = view_of(a);
+  m->b = view_of(b);
+  m->in_pairs = r->architecture->pairs;
+  m->expert = LLS_LORA_EVERY;
+  m->scale = r->alpha != 0 && m->b.columns > 0 ? r->alpha / (double)m->b.columns : 1;
+  r->n_used += 2;
+  return lls_lora_add(r->lora, r->config, m, err);
 }
 
 /* Adds a module's pair, if the file has one. */
@@ -92,35 +121,57 @@ static int read_module(struct reading *r, uint32_t layer, const char *module, in
 {
   char folder[128], name[128];
   int64_t expert;
+  struct lls_lora_module m = {.layer = layer, .kind = (uint32_t)kind};
   snprintf(folder, sizeof folder, "layers.%u.%s.weight", layer, module);
   if (!lls_gguf_name(r->architecture, folder, name, sizeof name, &expert) || expert >= 0)
     return 0;
-  const struct lls_gguf_tensor *a = find(r, name, ".lora_a"),
-                               *b = find(r, name, ".lora_b");
-  if (a == NULL && b == NULL)
-    return 0;
-  if (a == NULL || b == NULL || a->n_dims != 2 || b->n_dims != 2)
-    return lls_fail(err, -EINVAL, "%s: %s should have two matrices, .lora_a and .lora_b",
-                    r->file->path, name);
-  struct lls_lora_module m = {.file = r->file->path,
-                              .name = name,
-                              .layer = layer,
-                              .kind = (uint32_t)kind,
-                              .a = view_of(a),
-                              .b = view_of(b),
-                              .in_pairs = r->architecture->pairs};
-  m.scale = r->alpha != 0 && m.a.rows > 0 ? r->alpha / (double)m.a.rows : 1;
-  r->n_used += 2;
-  return lls_lora_add(r->lora, r->config, &m, err);
+  return read_pair(r, name, &m, err);
+}
+
+/* The tensors of all experts, which have the same names in all architectures. */
+static const struct {
+  const char *name;
+  uint32_t kind;
+} of_experts[] = {
+    {"ffn_gate_exps", LLS_LORA_EXPERT_GATE},
+    {"ffn_up_exps", LLS_LORA_EXPERT_UP},
+    {"ffn_down_exps", LLS_LORA_EXPERT_DOWN},
+    {"ffn_gate_up_exps", LLS_LORA_STACKED_EXPERTS},
+};
+
+#define N_OF_EXPERTS (sizeof of_experts / sizeof of_experts[0])
+
+static int read_experts(struct reading *r, uint32_t layer, struct lls_error *err)
+{
+  int rc = 0;
+  char name[64];
+  for (size_t i = 0; rc == 0 && r->config->layer[layer].mixture && i < N_OF_EXPERTS;
+       i++) {
+    struct lls_lora_module m = {.layer = layer, .kind = of_experts[i].kind};
+    snprintf(name, sizeof name, "blk.%u.%s.weight", layer, of_experts[i].name);
+    rc = read_pair(r, name, &m, err);
+  }
+  return rc;
+}
+
+/* Most names of modules in a layer. */
+#define MAX_MODULES 12
+
+static void list_modules(const struct lls_tensor_names *n, const char *out[MAX_MODULES])
+{
+  const char *const modules[MAX_MODULES] = {
+      n->q,    n->k,  n->v,    n->stacked_qkv, n->output,    n->stacked_up,
+      n->gate, n->up, n->down, n->shared_gate, n->shared_up, n->shared_down};
+  memcpy(out, modules, sizeof modules);
 }
 
 static int read_layer(struct reading *r, uint32_t layer, struct lls_error *err)
 {
   const struct lls_tensor_names *n = &r->config->architecture->tensors;
-  const char *const modules[] = {n->q,          n->k,    n->v,  n->stacked_qkv, n->output,
-                                 n->stacked_up, n->gate, n->up, n->down};
-  int rc = 0;
-  for (size_t i = 0; rc == 0 && i < sizeof modules / sizeof modules[0]; i++) {
+  const char *modules[MAX_MODULES];
+  int rc = read_experts(r, layer, err);
+  list_modules(n, modules);
+  for (size_t i = 0; rc == 0 && i < MAX_MODULES; i++) {
     int kind = modules[i] != NULL ? lls_lora_kind_of(r->config, modules[i], layer) : -1;
     if (kind >= 0)
       rc = read_module(r, layer, modules[i], kind, err);
@@ -135,12 +186,14 @@ static int read_layer(struct reading *r, uint32_t layer, struct lls_error *err)
 static bool is_known(const struct reading *r, const char *tensor)
 {
   const struct lls_tensor_names *n = &r->config->architecture->tensors;
-  const char *const modules[] = {n->q,         n->k,      n->v,          n->stacked_qkv,
-                                 n->fused_qkv, n->output, n->stacked_up, n->gate,
-                                 n->up,        n->down};
+  const char *modules[MAX_MODULES + 1];
   unsigned layer;
   if (sscanf(tensor, "blk.%u.", &layer) != 1 || layer >= r->config->layers)
     return false;
+  if (r->config->layer[layer].mixture && strstr(tensor, "_exps.weight.") != NULL)
+    return true;
+  list_modules(n, modules);
+  modules[MAX_MODULES] = n->fused_qkv;
   for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
     char folder[128], name[128];
     int64_t expert;
@@ -160,8 +213,8 @@ static int refuse_rest(const struct reading *r, struct lls_error *err)
   for (const struct lls_gguf_tensor *t = r->file->tensors; t != NULL; t = t->hh.next)
     if (!is_known(r, t->name))
       return lls_fail(err, -ENOTSUP,
-                      "%s: %s is not supported: an adapter may change attention and the "
-                      "MLPs of the model's layers",
+                      "%s: %s is not supported: an adapter may change attention, the "
+                      "MLPs of the model's layers and their experts",
                       r->file->path, t->name);
   return lls_fail(err, -EINVAL, "%s: some tensors have no partner", r->file->path);
 }

@@ -26,6 +26,7 @@ static void make_digest(struct lls_lora *l, const struct lls_model_config *c)
     size_t columns = lls_lora_inputs(c, target) + (size_t)lls_lora_outputs(c, target);
     const uint32_t head[] = {i, part->rank};
     lls_sha256_add(&sum, head, sizeof head);
+    columns *= lls_lora_copies(c, target);
     if (part->rank > 0)
       lls_sha256_add(&sum, part->a, part->rank * columns * sizeof *part->a);
   }

@@ -55,6 +55,7 @@ static const char *const passed_over[] = {
     "alpha_pattern",
     "revision",
     "target_modules",
+    "target_parameters",
     "task_type",
     "use_rslora",
     "init_lora_weights",
@@ -73,8 +74,8 @@ static bool is_passed_over(const char *key)
 }
 
 /* Refuses what changes the result in another way than by A and B: use_dora,
- * modules_to_save, target_parameters, layer_replication, trainable_token_indices,
- * lora_bias, and what later versions bring. */
+ * modules_to_save, layer_replication, trainable_token_indices, lora_bias, and what later
+ * versions bring. */
 static int check_keys(const struct lls_json *json, struct lls_error *err)
 {
   const char *key;
@@ -85,6 +86,28 @@ static int check_keys(const struct lls_json *json, struct lls_error *err)
       return lls_fail(err, -ENOTSUP, "%s: \"%s\" is not supported", json->file, key);
   }
   return 0;
+}
+
+/* Before 0.19 PEFT took the inputs of experts for their outputs, unless a model has the
+ * parameters turned around, as those have whose rows of gate and up alternate. */
+static int check_parameters(const struct lls_json *json, const struct lls_model_config *c,
+                            struct lls_error *err)
+{
+  const char *version;
+  unsigned major = 0, minor = 0;
+  const json_t *targets = lls_json_get(json, "target_parameters");
+  if (targets == NULL || lls_json_is_off(targets) ||
+      c->architecture->tensors.experts_alternate)
+    return 0;
+  int rc = lls_json_string_or(json, "peft_version", "", &version, err);
+  if (rc < 0)
+    return rc;
+  if (sscanf(version, "%9u.%9u", &major, &minor) == 2 && (major > 0 || minor >= 19))
+    return 0;
+  return lls_fail(err, -ENOTSUP,
+                  "%s: \"target_parameters\" with \"peft_version\" \"%s\" is not "
+                  "supported: adapters of PEFT 0.19 and later are",
+                  json->file, version);
 }
 
 /* Refuses bases that a bias or an initialisation has changed. */
@@ -116,10 +139,12 @@ static int check_base(const struct lls_json *json, struct lls_error *err)
       json->file, json_string_value(how));
 }
 
-static int read_settings(const struct lls_json *json, struct settings *s,
-                         struct lls_error *err)
+static int read_settings(const struct lls_json *json, const struct lls_model_config *c,
+                         struct settings *s, struct lls_error *err)
 {
   int rc = check_base(json, err);
+  if (rc == 0)
+    rc = check_parameters(json, c, err);
   if (rc == 0)
     rc = check_keys(json, err);
   if (rc == 0)
@@ -198,8 +223,9 @@ static bool is_prefix(const struct lls_model_config *c, const char *text, size_t
 /* Finds layer and kind of a module, such as model.layers.0.self_attn.q_proj. Returns -1
  * if it is none of the text model's that an adapter may change. */
 static int find_module(const struct lls_model_config *c, const char *module,
-                       uint32_t *layer)
+                       struct lls_lora_module *out)
 {
+  uint32_t *layer = &out->layer;
   const char *layers = c->architecture->tensors.layers;
   for (const char *at = strstr(module, layers); at != NULL; at = strstr(at + 1, layers)) {
     int skip = 0;
@@ -207,7 +233,11 @@ static int find_module(const struct lls_model_config *c, const char *module,
     if (!is_prefix(c, module, (size_t)(at - module)) ||
         sscanf(number, "%6u.%n", layer, &skip) != 1 || skip == 0)
       continue;
-    return *layer < c->layers ? lls_lora_kind_of(c, number + skip, *layer) : -1;
+    if (*layer >= c->layers)
+      return -1;
+    int kind = lls_lora_kind_of(c, number + skip, *layer);
+    return kind >= 0 ? kind
+                     : lls_lora_expert_kind(c, number + skip, *layer, &out->expert);
   }
   return -1;
 }
@@ -238,16 +268,43 @@ static struct lls_tensor *partner(const struct reading *r, const char *name,
   return t;
 }
 
+/* Sets what a pair that changes a parameter of all experts has of its own. Patterns match
+ * the parameter's name. */
+static int set_parameter(const struct reading *r, struct lls_lora_module *m,
+                         struct lls_error *err)
+{
+  const struct lls_model_config *c = r->config;
+  char name[320];
+  const char *inner = strstr(m->name, ".base_layer");
+  int length = (int)(inner != NULL ? inner - m->name : (ptrdiff_t)strlen(m->name));
+  size_t rank = m->a.rows / c->mixture.experts;
+  int kind = lls_lora_parameter_kind(c, m);
+  if (kind < 0)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: %s is not supported: experts whose two matrices have equal "
+                    "sizes",
+                    r->path, m->name);
+  m->across = true;
+  m->kind = (uint32_t)kind;
+  snprintf(name, sizeof name, "%.*s.%s", length, m->name,
+           m->kind == LLS_LORA_EXPERT_DOWN ? "down_proj"
+           : c->gated                      ? "gate_up_proj"
+                                           : "up_proj");
+  m->scale = scale_of(&r->settings, name, rank > 0 ? rank : 1);
+  return 0;
+}
+
 static int add_pair(const struct reading *r, struct lls_tensor *a, struct lls_tensor *b,
                     const char *module, struct lls_error *err)
 {
   struct lls_lora_module m = {.file = r->path, .name = module};
-  int kind = find_module(r->config, module, &m.layer);
+  int kind = find_module(r->config, module, &m);
   if (kind < 0)
     return lls_fail(err, -ENOTSUP,
-                    "%s: %s is not supported: an adapter may change plain attention and "
-                    "the MLPs of the model's layers, but no experts, no layers with a "
-                    "state, no latent attention, and no queries that have gates",
+                    "%s: %s is not supported: an adapter may change plain attention, "
+                    "the MLPs of the model's layers and their experts, but no routers, "
+                    "no layers with a state, no latent attention, and no queries that "
+                    "have gates",
                     r->path, module);
   int rc = view_of(r, a, &m.a, err);
   if (rc == 0)
@@ -256,7 +313,9 @@ static int add_pair(const struct reading *r, struct lls_tensor *a, struct lls_te
     return rc;
   m.kind = (uint32_t)kind;
   m.scale = scale_of(&r->settings, module, m.a.rows > 0 ? m.a.rows : 1);
-  return lls_lora_add(r->lora, r->config, &m, err);
+  if (kind == LLS_LORA_STACKED_EXPERTS)
+    rc = set_parameter(r, &m, err);
+  return rc < 0 ? rc : lls_lora_add(r->lora, r->config, &m, err);
 }
 
 /* Adds the pair of an A tensor; a B tensor comes with it, and any other is refused. */
@@ -324,7 +383,7 @@ int lls_lora_read_peft(const char *folder, const struct lls_model_config *c,
                   folder);
   if (rc < 0)
     return rc;
-  rc = read_settings(&json, &r.settings, err);
+  rc = read_settings(&json, c, &r.settings, err);
   if (rc == 0)
     rc = read_weights(folder, &r, err);
   lls_json_close(&json);

@@ -224,7 +224,8 @@ static void test_refused_settings(void **state)
   assert_folder_refused(", \"bias\": \"lora_only\"", q, "\"bias\" is \"lora_only\"");
   assert_folder_refused(", \"modules_to_save\": [\"lm_head\"]", q,
                         "\"modules_to_save\" is not supported");
-  assert_folder_refused(", \"target_parameters\": [\"x\"]", q, "\"target_parameters\"");
+  assert_folder_refused(", \"target_parameters\": [\"x\"], \"peft_version\": \"0.18.1\"",
+                        q, "adapters of PEFT 0.19 and later are");
   assert_folder_refused(", \"init_lora_weights\": \"pissa\"", q,
                         "\"init_lora_weights\" is \"pissa\"");
   assert_folder_refused(", \"new_key\": 1", q, "\"new_key\" is not supported");
@@ -265,7 +266,9 @@ static void test_refused_layers(void **state)
       {"minicpm3", "model.layers.0.self_attn.kv_a_proj_with_mqa"},
       {"deepseek-v2", "model.layers.0.self_attn.q_proj"},
       {"deepseek-v2", "model.layers.0.self_attn.o_proj"},
-      {"deepseek-v2", "model.layers.1.mlp.shared_experts.up_proj"},
+      {"deepseek-v2", "model.layers.1.mlp.gate"},
+      {"mixtral", "model.layers.0.mlp.experts.4.w1"},
+      {"mixtral", "model.layers.0.mlp.experts.1.w4"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -306,6 +309,13 @@ int main(void)
       {"lfm2 on 2 ranks", test_ranks, NULL, NULL, "lfm2"},
       {"qwen3.5", test_peft, NULL, NULL, "qwen3.5"},
       {"minicpm3", test_peft, NULL, NULL, "minicpm3"},
+      {"experts as parameters", test_peft, NULL, NULL, "mixtral"},
+      {"experts as parameters, on 2 ranks", test_ranks, NULL, NULL, "mixtral"},
+      {"experts as modules", test_peft, NULL, NULL, "qwen3-moe"},
+      {"experts as modules, gguf", test_gguf, NULL, NULL, "qwen3-moe"},
+      {"experts whose rows alternate", test_peft, NULL, NULL, "gpt-oss-16"},
+      {"shared experts", test_peft, NULL, NULL, "deepseek-v2"},
+      {"shared experts on 2 ranks", test_ranks, NULL, NULL, "deepseek-v2"},
       cmocka_unit_test(test_digests),
       cmocka_unit_test(test_one_fits),
       cmocka_unit_test(test_removed_in_use),
