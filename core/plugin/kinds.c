@@ -61,11 +61,13 @@ static const struct lls_callback_pair cache_pairs[] = {
     CACHE_PAIR(import_state, export_state),
     CACHE_PAIR(kept, adopt),
     CACHE_PAIR(adopt, kept),
+    CACHE_PAIR(retain, fetch),
+    CACHE_PAIR(fetch, retain),
 };
 
 const struct lls_vtable_rules lls_cache_rules = {
     .name = "struct lls_cache_vtable",
-    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, adopt),
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, fetch),
     .size = sizeof(struct lls_cache_vtable),
     .required = cache_required,
     .n_required = sizeof cache_required / sizeof *cache_required,

@@ -266,6 +266,17 @@ struct lls_kept_block { /* in arrays: it never grows */
 
 #define LLS_NO_BLOCK UINT32_MAX
 
+/* Blocks of a session that are to stay in a tier, or to come to it. */
+struct lls_retained {
+  uint32_t size;
+  uint32_t tier;    /* enum lls_tier */
+  uint64_t session; /* id */
+  const struct lls_key *keys;
+  uint32_t n_keys;
+  int64_t until_ns; /* of retain, by lls_host.now: then they are as any others */
+  /* version 1 ends here */
+};
+
 /* Required unless marked optional. An optional pair is given together or not at all. */
 struct lls_cache_vtable {
   uint32_t api_version;
@@ -366,6 +377,17 @@ struct lls_cache_vtable {
   /* Takes the first of these, in the same order, as if requests had left them, and says
    * where they lie; how many it took. The core then fills these units. */
   size_t (*adopt)(void *self, struct lls_kept_block *, size_t n);
+
+  /* [step] A pair, in the transaction. retain keeps the blocks of these keys that are in
+   * the tier, up to the first that is not, until a time: their memory is not free until
+   * then. It takes the place of what the session had retained in that tier: none from
+   * now on if until_ns has passed. fetch brings to the tier what the keys have in
+   * others, by copies of this step and later ones. Both return how many tokens of the
+   * keys are in the tier, or soon will be; -ENOTSUP: the manager has no such tier;
+   * -ENOSPC: more than it keeps for all sessions together, or has room for; -EBUSY: a
+   * request that runs is about to change it. */
+  int (*retain)(void *self, const struct lls_retained *);
+  int (*fetch)(void *self, const struct lls_retained *);
 
   /* version 1 ends here */
 };

@@ -28,6 +28,8 @@ int lls_pol_face_begin(void *self)
   struct lls_pol_side *m = self;
   if (!m->journal.open)
     side_make_waiting_small(m);
+  if (!m->journal.open)
+    side_end_leases(m);
   int rc = lls_pol_journal_begin(&m->journal);
   if (rc < 0)
     return rc;
@@ -153,7 +155,7 @@ int lls_pol_face_capacity(void *self, uint32_t tier, struct lls_capacity *out)
 int lls_pol_face_need(void *self, const struct lls_request *r, uint32_t tokens,
                       uint32_t form, struct lls_need *out)
 {
-  const struct lls_pol_side *m = self;
+  struct lls_pol_side *m = self;
   const struct lls_pol_sequence *s = sequence_of(m, r);
   if (s == NULL)
     return -EINVAL;
@@ -162,6 +164,7 @@ int lls_pol_face_need(void *self, const struct lls_request *r, uint32_t tokens,
   out->new_units = lls_pol_side_need(m, s, r, tokens);
   out->restore_units =
       s->where == LLS_POL_ON_HOST ? lls_pol_side_units_in(m, s, LLS_TIER_DEVICE) : 0;
+  side_note_crowd(m, s, (uint64_t)out->new_units + out->restore_units);
   return 0;
 }
 
@@ -275,4 +278,16 @@ size_t lls_pol_face_kept(void *self, struct lls_kept_block *out, size_t max)
 size_t lls_pol_face_adopt(void *self, struct lls_kept_block *blocks, size_t n)
 {
   return lls_pol_side_adopt(self, blocks, n);
+}
+
+int lls_pol_face_retain(void *self, const struct lls_retained *what)
+{
+  struct lls_pol_side *m = self;
+  return m->journal.open ? lls_pol_side_retain(m, what) : -EINVAL;
+}
+
+int lls_pol_face_fetch(void *self, const struct lls_retained *what)
+{
+  struct lls_pol_side *m = self;
+  return m->journal.open ? lls_pol_side_fetch(m, what) : -EINVAL;
 }

@@ -52,6 +52,8 @@ static void audit_tier(struct lls_pol_side *m, struct lls_pol_report *a, uint32_
       for (uint32_t group = 0; group < m->n_groups; group++)
         count_list(m, a, s, group, tier);
   }
+  if (tier < m->tree.n_tiers)
+    lls_pol_leases_mark(&m->leases, tier, m->marks);
   if (m->mark != NULL)
     m->mark(m, tier, m->marks);
   for (uint32_t i = 0; i < blocks && a->result == 0; i++)
@@ -68,7 +70,8 @@ int lls_pol_side_audit(struct lls_pol_side *m, const struct lls_sink *sink)
       return a.result;
   if (!lls_pol_tree_audit(&m->tree, &a) || !lls_pol_rows_audit(&m->rows, &a))
     return a.result;
-  for (uint32_t tier = 0; tier < m->n_tiers; tier++)
+  lls_pol_leases_audit(&m->leases, &a);
+  for (uint32_t tier = 0; tier < m->n_tiers && a.result == 0; tier++)
     audit_tier(m, &a, tier);
   lls_pol_report_say(&a, "copies %" PRIu32 ", pending %" PRIu32,
                      m->journal.open ? m->n_copies : 0, m->n_pending);

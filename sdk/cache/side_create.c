@@ -143,6 +143,13 @@ static int make_tree(struct lls_pol_side *m)
   return lls_pol_tree_init(t);
 }
 
+static int make_leases(struct lls_pol_side *m)
+{
+  m->leases.tree = &m->tree;
+  m->leases.share = 0.3;
+  return lls_pol_leases_init(&m->leases);
+}
+
 static int make_rows(struct lls_pol_side *m, uint32_t blocks)
 {
   const struct lls_engine_caps *e = m->host->engine;
@@ -181,6 +188,8 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
   }
   if (rc == 0)
     rc = make_tree(m);
+  if (rc == 0)
+    rc = make_leases(m);
   if (rc == 0)
     rc = make_rows(m, blocks);
   if (rc < 0)
@@ -238,6 +247,8 @@ void lls_pol_side_make_empty(struct lls_pol_side *m)
   for (uint32_t tier = 0; tier < m->n_tiers; tier++)
     lls_pol_slabs_make_empty(&m->slabs[tier]);
   lls_pol_tree_make_empty(&m->tree);
+  lls_pol_leases_make_empty(&m->leases);
+  m->crowded = false;
   lls_pol_rows_make_empty(&m->rows);
   m->n_copies = m->n_pending = m->n_waiting = m->n_wishing = 0;
   memset(m->wishes, 0, m->rows.n_slots * sizeof *m->wishes);
@@ -251,6 +262,7 @@ void lls_pol_side_destroy(struct lls_pol_side *m)
   for (uint32_t tier = 0; tier < LLS_POL_TIERS; tier++)
     lls_pol_slabs_destroy(&m->slabs[tier]);
   lls_pol_tree_destroy(&m->tree);
+  lls_pol_leases_destroy(&m->leases);
   lls_pol_rows_destroy(&m->rows);
   free(m->journal.changes);
   free(m->copies);

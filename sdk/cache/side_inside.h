@@ -98,6 +98,18 @@ uint32_t side_gone(const struct lls_pol_side *, const struct lls_pol_sequence *,
 uint32_t side_count_small(const struct lls_pol_side *, const struct lls_pol_sequence *,
                           uint32_t group, uint32_t begin, uint32_t end);
 
+/* side_leases.c. Before a transaction: ends leases whose time has come; and if a lone
+ * sequence has asked for more memory than there is, all leases of the device. */
+void side_end_leases(struct lls_pol_side *);
+/* Notes that a sequence wants so many units; the scheduler may wait until they are free.
+ */
+void side_note_crowd(struct lls_pol_side *, const struct lls_pol_sequence *,
+                     uint64_t units);
+/* In a transaction, for a sequence that wants so many blocks of each class: true if they
+ * fit, after leases have ended if the sequence is alone. */
+bool side_fits(struct lls_pol_side *, const struct lls_pol_sequence *,
+               const uint32_t *blocks);
+
 /* side.c. Copies the i-th block to a block of the other tier, and gives the old one
  * back. */
 bool side_change_tier(struct lls_pol_side *, struct lls_pol_sequence *, uint32_t group,

@@ -148,7 +148,7 @@ static int take_needs(struct lls_pol_side *m, struct lls_pol_sequence *s,
   if (!lls_pol_slabs_fits_alone(slabs, w.all))
     return LLS_RESERVE_NEVER;
   if ((s->row == LLS_POL_NIL && m->rows.n_free == 0) || !side_can_note(m, 1) ||
-      !lls_pol_slabs_fits(slabs, w.taken))
+      !side_fits(m, s, w.taken))
     return LLS_RESERVE_LATER;
   lls_pol_slabs_verb(slabs);
   return place(m, s, &w) ? LLS_RESERVE_OK : LLS_RESERVE_LATER;

@@ -146,6 +146,7 @@ size_t lls_pol_side_kept(struct lls_pol_side *m, struct lls_kept_block *out, siz
   const struct lls_pol_tree *t = &m->tree;
   const struct lls_pol_tree_tier *tier = &t->tiers[LLS_TIER_DEVICE];
   struct listing l = {.out = out, .max = max, .index = t->marks};
+  lls_pol_leases_expire(&m->leases, INT64_MAX); /* nothing waits for them any more */
   find_useful(m, &l);
   for (uint32_t group = 0; group < m->n_groups; group++)
     for (uint32_t place = tier->kept[m->kinds[LLS_TIER_DEVICE][group]].last;

@@ -133,7 +133,10 @@ static int pass_parts(void *context, struct lls_pol_state_walk *w)
   for (uint32_t tier = 0; tier < p->side->n_tiers; tier++)
     lls_pol_slabs_pass(&p->side->slabs[tier], w);
   lls_pol_tree_pass(&p->side->tree, w);
-  int rc = lls_pol_rows_pass(&p->side->rows, w);
+  int rc = lls_pol_leases_pass(&p->side->leases, w);
+  if (rc < 0)
+    return rc;
+  rc = lls_pol_rows_pass(&p->side->rows, w);
   if (rc == 0)
     rc = pass_pending(p->side, w);
   return rc == 0 && p->side->pass != NULL ? p->side->pass(p->side, w) : rc;

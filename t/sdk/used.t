@@ -41,13 +41,13 @@ one_sided('the same tables describe sections and profiles of the core, which set
 
 one_sided('laid out for what later versions do, in structs that never grow',
     'lls_form.LLS_FORM_FP8', 'lls_tier.LLS_TIER_DISK',
-    'lls_plan_item.until_ns', 'lls_plan_item.drafts',
+    'lls_plan_item.drafts',
     'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER',
     'lls_group.tail_tokens', 'lls_cache_geometry.disk_units',
     map({ "lls_plan_kind.$_" } qw(LLS_PLAN_ENCODE LLS_PLAN_RETAIN LLS_PLAN_FETCH)),
     map({ "lls_session_end.$_" }
         qw(LLS_SESSION_STOPPED LLS_SESSION_LENGTH LLS_SESSION_TOOL_CALL LLS_SESSION_CANCELLED)),
-    map({ "lls_session.$_" } qw(alive ended_by on_device on_disk returns_ns until_ns)),
+    map({ "lls_session.$_" } qw(alive ended_by on_device on_disk returns_ns)),
     map({ "lls_input.$_" } qw(encode_units content)),
     map({ "lls_request.$_" } qw(state_tokens drafted_tokens n_inputs drafts draft_odds session)),
     map({ "lls_engine_caps.$_" } qw(max_drafts max_encode_units)),
@@ -55,6 +55,7 @@ one_sided('laid out for what later versions do, in structs that never grow',
     map({ "lls_step_view.$_" } qw(n_sessions max_encode_units sessions)),
     'lls_release.session', 'lls_prefix.on_disk',
     'lls_scheduler_vtable.on_session_end');
+one_sided('for plans that retain, which this version refuses', 'lls_retained.session');
 one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
     'lls_cache_service.prefix_info');
 one_sided('for schedulers that group requests by adapter, as none of those shipped does',

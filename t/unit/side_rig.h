@@ -44,8 +44,9 @@ struct rig {
   uint32_t owner[LLS_POL_TIERS][UNITS]; /* first unit of the block there */
   struct dice dice;
   uint64_t ids;
-  bool alone;                                       /* no prefixes are shared or kept */
-  uint32_t hits, swaps, moves, evicted, made_small; /* that there were any */
+  int64_t now_ns;
+  bool alone; /* no prefixes are shared or kept */
+  uint32_t hits, swaps, moves, evicted, made_small, retained; /* that there were any */
 };
 
 static inline void rig_count(void *context, const char *event, double n)
@@ -53,6 +54,11 @@ static inline void rig_count(void *context, const char *event, double n)
   struct rig *r = context;
   r->moves += strcmp(event, "units_copied") == 0 ? (uint32_t)n : 0;
   r->evicted += strcmp(event, "blocks_evicted") == 0 ? (uint32_t)n : 0;
+}
+
+static inline int64_t rig_now(void *context)
+{
+  return ((struct rig *)context)->now_ns;
 }
 
 /* The state as text, the caller's to free. */
@@ -91,6 +97,7 @@ static inline void rig_make(struct rig *r, const struct lls_group *groups, uint3
   r->host = (struct lls_host){.size = sizeof r->host,
                               .context = r,
                               .engine = &r->engine,
+                              .now = rig_now,
                               .fail = audit_text_fail,
                               .count = rig_count};
   r->geometry = (struct lls_cache_geometry){.size = sizeof r->geometry,

@@ -116,6 +116,29 @@ static void preempt(struct rig *r, struct rig_request *q)
   r->swaps += rc == 0 && mode == LLS_PREEMPT_SWAP;
 }
 
+/* A session keeps what a request's keys have, for some steps. */
+static void retain(struct rig *r, const struct rig_request *q)
+{
+  const struct lls_retained what = {.size = sizeof what,
+                                    .tier = LLS_TIER_DEVICE,
+                                    .session = dice(&r->dice, 1, 4),
+                                    .keys = q->keys,
+                                    .n_keys = q->view.n_keys,
+                                    .until_ns = r->now_ns + dice(&r->dice, 0, 20)};
+  char *before = rig_audit(r);
+  uint32_t mark = lls_pol_face_mark(r->side);
+  int rc = lls_pol_face_retain(r->side, &what);
+  assert_true(rc >= 0 || rc == -ENOSPC || rc == -ENOBUFS || rc == -ENOTSUP);
+  r->retained += rc > 0;
+  free(rig_audit(r));
+  if (rc >= 0 && dice(&r->dice, 0, 3) > 0) {
+    free(before);
+    return;
+  }
+  assert_int_equal(lls_pol_face_rollback(r->side, mark), 0);
+  compare(r, before);
+}
+
 static void finish_step(struct rig *r)
 {
   assert_int_equal(lls_pol_face_commit(r->side), 0);
@@ -147,9 +170,12 @@ static void finish_step(struct rig *r)
 static void step(struct rig *r)
 {
   uint32_t touched = 0; /* by slot: a plan names a request once */
+  r->now_ns++;
   assert_int_equal(lls_pol_face_begin(r->side), 0);
   for (uint32_t i = 0; i < REQUESTS; i++)
     r->requests[i].run = 0;
+  if (dice(&r->dice, 0, 2) == 0)
+    retain(r, &r->requests[dice(&r->dice, 0, REQUESTS - 1)]);
   for (uint32_t n = 0; n < REQUESTS; n++) {
     struct rig_request *q = &r->requests[dice(&r->dice, 0, REQUESTS - 1)];
     if (!q->alive || q->run > 0 || touched & 1u << q->view.slot)
@@ -245,7 +271,7 @@ static uint32_t restart(struct rig *r, bool has_small)
 }
 
 struct seen {
-  uint32_t hits, swaps, moves, evicted, made_small, found;
+  uint32_t hits, swaps, moves, evicted, made_small, found, retained;
 };
 
 static void play_for(struct rig *r, uint32_t steps)
@@ -271,6 +297,10 @@ static void play(const struct set *set, uint32_t host_units, uint64_t seed,
   play_for(&r, TAP_LOTS(150));
   uint32_t found = restart(&r, set->full[LLS_TIER_DEVICE] != LLS_FORM_NONE);
   play_for(&r, 20); /* what was found again is what was computed */
+  r.now_ns += 100;
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  assert_int_equal(r.side->leases.n, 0);
   for (uint32_t tier = 0; tier < r.side->n_tiers; tier++)
     for (uint32_t i = 0; i < r.side->slabs[tier].n_classes; i++)
       assert_int_equal(r.side->slabs[tier].classes[i].n_held, 0);
@@ -279,6 +309,7 @@ static void play(const struct set *set, uint32_t host_units, uint64_t seed,
   seen->moves += r.moves;
   seen->evicted += r.evicted;
   seen->made_small += r.made_small;
+  seen->retained += r.retained;
   seen->found += set->n > 1 && found > 0;
   rig_end(&r);
 }
@@ -291,7 +322,7 @@ static void test_on_the_device_alone(void **state)
     for (uint64_t seed = 1; seed <= 3; seed++)
       play(&sets[i], 0, seed, &seen);
   assert_true(seen.hits > 100 && seen.moves > 100 && seen.evicted > 100 &&
-              seen.made_small > 100 && seen.found >= 10);
+              seen.made_small > 100 && seen.retained > 100 && seen.found >= 10);
 }
 
 static void test_with_a_host(void **state)
@@ -302,7 +333,7 @@ static void test_with_a_host(void **state)
     for (uint64_t seed = 1; seed <= 3; seed++)
       play(&sets[i], 120 + 40 * (uint32_t)seed, seed, &seen);
   assert_true(seen.hits > 100 && seen.swaps > 100 && seen.moves > 100 &&
-              seen.made_small > 100);
+              seen.made_small > 100 && seen.retained > 100);
 }
 
 int main(void)

@@ -48,6 +48,8 @@ int lls_pol_face_export(void *self, struct lls_blob *);
 int lls_pol_face_import(void *self, const struct lls_blob *);
 size_t lls_pol_face_kept(void *self, struct lls_kept_block *, size_t max);
 size_t lls_pol_face_adopt(void *self, struct lls_kept_block *, size_t n);
+int lls_pol_face_retain(void *self, const struct lls_retained *);
+int lls_pol_face_fetch(void *self, const struct lls_retained *);
 
 /* Every manager leaves these to the kit. */
 #define LLS_POL_FACE_ALWAYS                                                              \

@@ -17,6 +17,7 @@
 #define LLS_POL_SIDE_H
 
 #include <llmserve/cache.h>
+#include <llmserve/policy/leases.h>
 #include <llmserve/policy/rows.h>
 #include <llmserve/policy/tree.h>
 
@@ -82,7 +83,9 @@ struct lls_pol_side {
 
   struct lls_pol_journal journal; /* of the open transaction */
   struct lls_pol_slabs slabs[LLS_POL_TIERS];
-  struct lls_pol_tree tree; /* of blocks on the device */
+  struct lls_pol_tree tree;     /* of blocks on the device */
+  struct lls_pol_leases leases; /* of the tree's blocks */
+  bool crowded; /* a sequence that is alone asked for more than leases leave */
   struct lls_pol_rows rows;
   uint32_t *marks; /* (blocks of a tier) for audits */
   /* by slot: full blocks wait until the next transaction to be converted, since blocks
@@ -176,6 +179,11 @@ void lls_pol_side_computed(struct lls_pol_side *, struct lls_pol_sequence *,
 /* Removes the request's blocks from the tree, but for those that a sequence holds or that
  * another block follows. */
 void lls_pol_side_forget(struct lls_pol_side *, const struct lls_request *);
+
+/* A vtable's `retain`, `fetch`. Leases end before a sequence that is alone on the device
+ * would wait for their memory. */
+int lls_pol_side_retain(struct lls_pol_side *, const struct lls_retained *);
+int lls_pol_side_fetch(struct lls_pol_side *, const struct lls_retained *);
 
 /* A vtable's `kept`, `adopt`, `export_state`; import leaves the side in disorder when it
  * fails. */

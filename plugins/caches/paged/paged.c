@@ -10,7 +10,17 @@
 
 struct params {
   bool prefix_sharing;
+  double lease_share;
 };
+
+static int reconfigure(void *self, const void *params)
+{
+  struct lls_pol_side *m = self;
+  const struct params *p = params;
+  m->shares = p->prefix_sharing;
+  m->leases.share = p->lease_share;
+  return 0;
+}
 
 static void destroy(void *self)
 {
@@ -24,21 +34,14 @@ static int create(const struct lls_host *host, const void *params,
   struct lls_pol_side *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
-  m->writer = "paged 7"; /* and its version */
+  m->writer = "paged 8"; /* and its version */
   int rc = lls_pol_side_create(m, host, g);
   if (rc < 0) {
     destroy(m);
     return rc;
   }
-  m->shares = ((const struct params *)params)->prefix_sharing;
+  reconfigure(m, params);
   *self = m;
-  return 0;
-}
-
-static int reconfigure(void *self, const void *params)
-{
-  struct lls_pol_side *m = self;
-  m->shares = ((const struct params *)params)->prefix_sharing;
   return 0;
 }
 
@@ -47,6 +50,9 @@ static const struct lls_param parameters[] = {
                    "keep full blocks of finished and running requests and give them to "
                    "later ones with the same prefix",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct params, lease_share, "0.3", 0, 1, "",
+                    "part of a tier that sessions may retain blocks in",
+                    .flags = LLS_PARAM_RELOADABLE),
 };
 
 static const struct lls_cache_caps caps = {
@@ -70,6 +76,8 @@ static const struct lls_cache_vtable vtable = {
     .stats = lls_pol_face_stats,
     .kept = lls_pol_face_kept,
     .adopt = lls_pol_face_adopt,
+    .retain = lls_pol_face_retain,
+    .fetch = lls_pol_face_fetch,
     .reconfigure = reconfigure,
     .export_state = lls_pol_face_export,
     .import_state = lls_pol_face_import,

@@ -52,6 +52,7 @@ static int reconfigure(void *self, const void *params)
   struct tiered *m = self;
   m->params = *(const struct params *)params;
   m->side.shares = m->params.prefix_sharing;
+  m->side.leases.share = m->params.lease_share;
   return 0;
 }
 
@@ -64,7 +65,7 @@ static int create(const struct lls_host *host, const void *params,
   m->unit_bytes = g->unit_bytes;
   m->n_slots = m->side.more_slots = host->engine->max_requests;
   m->side.converts = true;
-  m->side.writer = "tiered 5"; /* and its version */
+  m->side.writer = "tiered 6"; /* and its version */
   m->side.pass = pass;
   m->side.audit = tiered_audit;
   int rc = lls_pol_side_create(&m->side, host, g);
@@ -230,6 +231,9 @@ static const struct lls_param parameters[] = {
                    "keep full blocks of finished and running requests and give them to "
                    "later ones with the same prefix",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_FLOAT(struct params, lease_share, "0.3", 0, 1, "",
+                    "part of a tier that sessions may retain blocks in",
+                    .flags = LLS_PARAM_RELOADABLE),
 };
 
 static const struct lls_cache_caps caps = {
@@ -263,6 +267,8 @@ static const struct lls_cache_vtable vtable = {
     .stats = stats,
     .kept = lls_pol_face_kept,
     .adopt = lls_pol_face_adopt,
+    .retain = lls_pol_face_retain,
+    .fetch = lls_pol_face_fetch,
     .reconfigure = reconfigure,
     .export_state = lls_pol_face_export,
     .import_state = lls_pol_face_import,
