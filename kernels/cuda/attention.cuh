@@ -25,7 +25,7 @@ static __device__ __forceinline__ void
 load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
 {
   typedef tile_layout<HD> layout;
-  size_t columns = (size_t)(a.heads + 2 * a.kv_heads) * HD;
+  size_t columns = a.columns;
   const bf16 *q = (const bf16 *)a.qkv + (w.sequence.first_row + w.item.first) * columns +
                   (size_t)w.kv_head * w.group * HD;
   for (unsigned i = threadIdx.x; i < QUERIES * layout::cells; i += blockDim.x) {
@@ -41,9 +41,10 @@ load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
 
 /* ---- one warp, one tile ------------------------------------------------------------ */
 
-struct rows_of_warp { /* positions: this lane's two rows, and the warp's first and last */
-  uint32_t position[2];
-  uint32_t first, last;
+struct rows_of_warp {
+  uint32_t position[2]; /* of this lane's two rows */
+  uint32_t first;       /* of the warp's first row */
+  uint32_t oldest;      /* token that the warp's last row sees */
 };
 
 template <int HD, int N>
@@ -68,13 +69,10 @@ static __device__ __forceinline__ void scores(const uint32_t (&q)[HD / 16][4],
 }
 
 /* Do all rows of the warp see all of the `n` tokens? True for nearly all tiles. */
-static __device__ __forceinline__ bool all_visible(const work &w,
-                                                   const lls_cuda_attention &a,
-                                                   const rows_of_warp &r, uint32_t first,
-                                                   uint32_t n)
+static __device__ __forceinline__ bool all_visible(const work &w, const rows_of_warp &r,
+                                                   uint32_t first, uint32_t n)
 {
-  return visible(first + n - 1, r.first, w.item.end, 0) &&
-         visible(first, r.last, w.item.end, a.window);
+  return first >= r.oldest && visible(first + n - 1, r.first, w.item.end, 0);
 }
 
 /* Multiplies the scores by log2(e), applies the soft cap, and sets masked scores to
@@ -101,13 +99,15 @@ static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attent
     for (int i = 0; i < 4; i++)
       s[n][i] *= scale;
   }
-  if (all_visible(w, a, r, first, N * 8))
+  if (all_visible(w, r, first, N * 8))
     return;
+  const uint32_t oldest[2] = {lls_cuda_oldest(&a, r.position[0]),
+                              lls_cuda_oldest(&a, r.position[1])};
 #pragma unroll
   for (int n = 0; n < N; n++) {
 #pragma unroll
     for (int i = 0; i < 4; i++)
-      if (!visible(token + n * 8 + i % 2, r.position[i / 2], w.item.end, a.window))
+      if (!visible(token + n * 8 + i % 2, r.position[i / 2], w.item.end, oldest[i / 2]))
         s[n][i] = NOTHING;
   }
 }
@@ -201,8 +201,7 @@ static __device__ __forceinline__ work work_of(const piece_of_step &piece,
 static __device__ __forceinline__ bool is_first(const work &w,
                                                 const lls_cuda_attention &a)
 {
-  uint32_t position = w.sequence.context + w.item.first;
-  uint32_t oldest = a.window != 0 && position >= a.window ? position + 1 - a.window : 0;
+  uint32_t oldest = lls_cuda_oldest(&a, w.sequence.context + w.item.first);
   return w.item.begin == oldest / TILE * TILE;
 }
 
@@ -278,7 +277,7 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
 
   rows_of_warp r;
   r.first = w.sequence.context + w.item.first + first_query / w.group;
-  r.last = w.sequence.context + w.item.first + w.item.n_rows - 1;
+  r.oldest = lls_cuda_oldest(&a, w.sequence.context + w.item.first + w.item.n_rows - 1);
 #pragma unroll
   for (int i = 0; i < 2; i++)
     r.position[i] =

@@ -62,8 +62,7 @@ static __device__ __forceinline__ void fragment(const uint32_t (&q)[2 * T],
 static __device__ __forceinline__ const bf16 *
 query_of(const task &w, const lls_cuda_attention &a, uint32_t query)
 {
-  size_t columns = (size_t)(a.heads + 2 * a.kv_heads) * a.head_dim;
-  return (const bf16 *)a.qkv + (w.piece.row + query / w.group) * columns +
+  return (const bf16 *)a.qkv + (size_t)(w.piece.row + query / w.group) * a.columns +
          (size_t)(w.kv_head * w.group + query % w.group) * a.head_dim;
 }
 
@@ -226,14 +225,15 @@ scores_by_bytes(const uint32_t (&q)[HD / 16][2 * T], shared<uint8_t> k, float (&
 
 template <int T> struct rows {
   uint32_t position[T]; /* positions of the lane's queries */
-  uint32_t first, last; /* positions of the piece's first and last row */
+  uint32_t first;       /* position of the piece's first row */
+  uint32_t oldest;      /* token that the piece's last row sees */
   uint32_t end;         /* end of the piece's tokens */
 };
 
 static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position,
-                                               uint32_t end, uint32_t window)
+                                               uint32_t end, uint32_t oldest)
 {
-  return token <= position && token < end && (window == 0 || token + window > position);
+  return token <= position && token < end && token >= oldest;
 }
 
 /* Multiplies the scores by log2(e), applies the soft cap, and sets masked scores to
@@ -252,16 +252,15 @@ static __device__ __forceinline__ void mask(const lls_cuda_attention &a, const r
 #pragma unroll
   for (int i = 0; i < 4 * T; i++)
     s[i % 2][i / 2] *= scale;
-  if (visible(first + SLAB - 1, r.first, r.end, 0) &&
-      /* visible to all rows, as in nearly all slabs */
-      visible(first, r.last, r.end, a.window))
-    return;
+  if (first >= r.oldest && visible(first + SLAB - 1, r.first, r.end, 0))
+    return; /* visible to all rows, as in nearly all slabs */
   uint32_t token = first + threadIdx.x % 4 * 2;
 #pragma unroll
-  for (int n = 0; n < 2; n++) {
+  for (int i = 0; i < 2 * T; i++) {
+    uint32_t position = r.position[i / 2], oldest = lls_cuda_oldest(&a, position);
 #pragma unroll
-    for (int i = 0; i < 2 * T; i++)
-      if (!visible(token + n * 8 + i % 2, r.position[i / 2], r.end, a.window))
+    for (int n = 0; n < 2; n++)
+      if (!visible(token + n * 8 + i % 2, position, r.end, oldest))
         s[n][i] = NOTHING;
   }
 }
@@ -403,7 +402,7 @@ static __device__ __forceinline__ void begin(const task &w, const lls_cuda_atten
 {
   unsigned lane = threadIdx.x % WARP;
   rows.first = w.piece.position;
-  rows.last = w.piece.position + w.piece.n_rows - 1;
+  rows.oldest = lls_cuda_oldest(&a, w.piece.position + w.piece.n_rows - 1);
   rows.end = w.piece.end;
 #pragma unroll
   for (int r = 0; r < T; r++) {

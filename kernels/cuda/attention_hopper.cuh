@@ -228,7 +228,7 @@ static __device__ __forceinline__ row_places find_queries(const work &w,
                                                           uint32_t first)
 {
   row_places places;
-  uint32_t heads = a.heads + 2 * a.kv_heads, row = w.sequence.first_row + w.item.first;
+  uint32_t heads = a.columns / HD, row = w.sequence.first_row + w.item.first;
 #pragma unroll
   for (int i = 0; i < SHARE / WARP; i++) {
     uint32_t query = first + row_known<HD>(i);
@@ -368,11 +368,11 @@ static __device__ __forceinline__ sight sight_of(const work &w,
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     uint32_t here = position + (first_query + lane / 4 + i * 8) / w.group;
-    v.first[i] = a.window != 0 && here >= a.window ? here + 1 - a.window : 0;
+    v.first[i] = lls_cuda_oldest(&a, here);
     v.end[i] = here + 1 < w.item.end ? here + 1 : w.item.end;
   }
   uint32_t first_end = position + first_query / w.group + 1;
-  v.all_first = a.window != 0 && last >= a.window ? last + 1 - a.window : 0;
+  v.all_first = lls_cuda_oldest(&a, last);
   v.all_end = first_end < w.item.end ? first_end : w.item.end;
   return v;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention without tensor cores, for all shapes that attention.cu does not support:
- * f32, unusual head sizes. A block for each row and head, in tiles of 128 tokens. It is
- * correct, but not fast.
+ * f32, unusual head sizes, ALiBi. A block for each row and head, in tiles of 128 tokens.
+ * It is correct, but not fast.
  */
 #include "kernels/cuda/blocks.cuh"
 
 #define THREADS  128
-#define HEAD_MAX 256
+#define HEAD_MAX LLS_CUDA_HEAD_MAX
 #define NOTHING  (-INFINITY)
 
 /* The maximum over a block, returned to all its threads; room (THREADS / WARP). */
@@ -62,11 +62,11 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
   const lls_cuda_sequence sequence = step->sequences[step->row_sequence[row]];
   uint32_t kv_head = head / (a.heads / a.kv_heads);
   uint32_t position = sequence.context + row - sequence.first_row;
-  uint32_t begin = a.window != 0 && position >= a.window ? position + 1 - a.window : 0;
+  uint32_t begin = lls_cuda_oldest(&a, position);
   const kv_list k = k_list(step, sequence, pool, a.layer, kv_head);
   const kv_list v = v_list(step, sequence, pool, a.layer, kv_head);
   const T *from = (const T *)a.qkv;
-  from += (size_t)row * (a.heads + 2 * a.kv_heads) * hd + (size_t)head * hd;
+  from += (size_t)row * a.columns + (size_t)head * hd;
   for (unsigned d = tid; d < hd; d += THREADS)
     q[d] = to_float(from[d]) * a.scale;
   float max = NOTHING, sum = 0, value[HEAD_MAX / THREADS] = {0};
@@ -85,6 +85,8 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
         score += q[d] * key[d];
       if (a.soft_cap > 0)
         score = a.soft_cap * tanhf(score / a.soft_cap);
+      if (a.slopes != nullptr)
+        score -= a.slopes[head] * (float)(position - token);
       place[tid] = find_place(pool, v, token);
     }
     float later = fmaxf(max, block_max(score, room)), decay = expf(max - later);

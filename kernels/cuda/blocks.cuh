@@ -37,7 +37,7 @@ static __device__ __forceinline__ kv_list make_list(const lls_cuda_pool &pool,
           whole,
           first_token,
           begin,
-          scratch ? 2 * heads * head : pool.unit,
+          scratch ? pool.sides * heads * head : pool.unit,
           is_v ? 1u : 0u};
 }
 
@@ -56,7 +56,7 @@ static __device__ __forceinline__ kv_list v_list(const lls_cuda_step *step,
                                                  uint32_t layer, uint32_t kv_head)
 {
   return make_list(pool, step->entries + s.kv_first, s.kv_count, s.kv_whole != 0,
-                   s.scratch != 0, layer, kv_head, true);
+                   s.scratch != 0, layer, kv_head, pool.sides == 2);
 }
 
 /* Returns the list of X, which is split like K: KV head h has columns [h head_dim, (h +
@@ -150,7 +150,8 @@ find_scales(const lls_cuda_pool &pool, uint32_t layer, uint32_t kv_head, uint32_
   size_t head = half % 2 * heads + (size_t)layer * pool.kv_heads + kv_head;
   const char *block =
       (const char *)pool.data + half / 2 * pool.unit * (pool.element == LLS_F32 ? 4 : 2);
-  return (const uint16_t *)(block + 2 * heads * pool.block_tokens * hd) + head * 2 * hd;
+  return (const uint16_t *)(block + pool.sides * heads * pool.block_tokens * hd) +
+         head * 2 * hd;
 }
 
 #endif

@@ -48,6 +48,17 @@ static __device__ __forceinline__ size_t slot_of(const lls_cuda_step *step,
          ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
 }
 
+/* Moves a share of a head of which the dims from `turned` on are rotated; share_of has
+ * these first. */
+static __device__ __forceinline__ share moved(const share &s, uint32_t turned,
+                                              uint32_t pairs)
+{
+  if (s.rotated)
+    return {s.first + turned, s.second + turned, true};
+  uint32_t first = s.first - 2 * pairs, second = s.second - 2 * pairs;
+  return {first < turned ? first : s.first, second < turned ? second : s.second, false};
+}
+
 /* One thread for each share of a head of q, k and v of a row; q is untouched if nothing
  * is rotated. The destination is looked up before the wait for earlier kernels, so that
  * one round of loads remains after it. */
@@ -55,12 +66,13 @@ template <class T, class E, int N>
 __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
                            lls_cuda_rope_write a)
 {
-  unsigned row = blockIdx.x, all = a.heads + 2 * a.kv_heads, dims = a.head_dim;
+  unsigned row = blockIdx.x, all = a.heads + a.kv_heads + a.v_heads, dims = a.head_dim;
   unsigned head = blockIdx.y * blockDim.y + threadIdx.y + (a.pairs > 0 ? 0 : a.heads);
   if (head >= all || row >= step->n_rows)
     return;
   bool is_v = head >= a.heads + a.kv_heads, written = head >= a.heads && a.write;
-  const share s = share_of<N>(threadIdx.x, is_v ? 0 : a.pairs);
+  unsigned pairs = is_v ? 0 : a.pairs;
+  const share of = share_of<N>(threadIdx.x, pairs), s = moved(of, a.turned, pairs);
   size_t at = 0;
   if (written)
     at = slot_of(step, pool, a, row, is_v, (head - a.heads) % a.kv_heads);
@@ -71,7 +83,7 @@ __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
   if (s.second < dims)
     second = load_several<T, N>(x + s.second);
   if (s.rotated) {
-    rotate(first, second, a.angles + (size_t)row * 2 * a.pairs + s.first, a.pairs);
+    rotate(first, second, a.angles + (size_t)row * 2 * a.pairs + of.first, a.pairs);
     store_several(x + s.first, first);
     store_several(x + s.second, second);
   }
@@ -83,7 +95,7 @@ template <class T, class E, int N>
 static int launch_pieces(cudaStream_t s, const lls_cuda_step *step,
                          const lls_cuda_pool *pool, const lls_cuda_rope_write *a)
 {
-  unsigned heads = (a->pairs > 0 ? a->heads : 0) + 2 * a->kv_heads;
+  unsigned heads = (a->pairs > 0 ? a->heads : 0) + a->kv_heads + a->v_heads;
   unsigned shares = shares_of(a->head_dim, N);
   return launch_early(s, rope_write<T, E, N>, head_grid(a->n_rows, heads, shares),
                       head_block(shares), 0, step, *pool, *a);
@@ -94,8 +106,9 @@ static int launch_rope(cudaStream_t s, const lls_cuda_step *step,
                        const lls_cuda_pool *pool, const lls_cuda_rope_write *a)
 {
   constexpr int N = PIECE<T, E>;
-  return in_pieces(a->head_dim, a->pairs, N) ? launch_pieces<T, E, N>(s, step, pool, a)
-                                             : launch_pieces<T, E, 1>(s, step, pool, a);
+  return in_pieces(a->head_dim, a->pairs, N) && a->turned % N == 0
+             ? launch_pieces<T, E, N>(s, step, pool, a)
+             : launch_pieces<T, E, 1>(s, step, pool, a);
 }
 
 extern "C" int lls_cuda_run_rope_write(cudaStream_t s, enum lls_dtype numbers,

@@ -104,11 +104,11 @@ static struct lls_cuda_slot_run slot_run(const struct lls_pool *p,
                                          const struct lls_copy *c)
 {
   return (struct lls_cuda_slot_run){
-      .from =
-          source_of(p, c).memory + c->source * p->unit_bytes + c->slot * p->slot_bytes,
+      .from = source_of(p, c).memory + c->source * p->unit_bytes +
+              c->slot * p->slot_bytes[c->group],
       .to = target_of(p, c).memory + c->target * p->unit_bytes +
-            (size_t)(c->slot + c->shift) * p->slot_bytes,
-      .bytes = c->n_slots * p->slot_bytes,
+            (size_t)(c->slot + c->shift) * p->slot_bytes[c->group],
+      .bytes = c->n_slots * p->slot_bytes[c->group],
   };
 }
 
@@ -138,7 +138,7 @@ static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c,
 {
   size_t most = n < LLS_CUDA_SLOT_RUNS ? n : LLS_CUDA_SLOT_RUNS;
   if (lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE ||
-      p->slot_bytes % sizeof(uint32_t) != 0)
+      p->slot_bytes[c->group] % sizeof(uint32_t) != 0)
     return 1;
   for (size_t i = 1; i < most; i++) {
     if (is_whole(p, &c[i]) || lls_copy_way(&c[i]) != lls_copy_way(c) ||
@@ -156,16 +156,18 @@ static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c,
 static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
                       const struct lls_copy *c, size_t n)
 {
-  struct lls_cuda_slots a = {.head_bytes = p->head_bytes,
-                             .slot_bytes = p->slot_bytes,
-                             .heads = lls_form_sides(&p->shape, c->source_form) *
-                                      p->groups[c->group].layers * p->shape.kv_heads};
+  const struct lls_pool_shape *s = &p->groups[c->group];
+  size_t pitch = p->head_bytes[c->group];
+  struct lls_cuda_slots a = {.head_bytes = pitch,
+                             .slot_bytes = p->slot_bytes[c->group],
+                             .heads = lls_form_sides(s, c->source_form) * s->layers *
+                                      s->kv_heads};
   struct lls_cuda_slot_run one = slot_run(p, c);
   if (n == 1)
     return one.bytes == 0 || one.from == one.to
                ? 0
-               : cudaMemcpy2DAsync(one.to, p->head_bytes, one.from, p->head_bytes,
-                                   one.bytes, a.heads, kind_of(c), d->copies);
+               : cudaMemcpy2DAsync(one.to, pitch, one.from, pitch, one.bytes, a.heads,
+                                   kind_of(c), d->copies);
   for (; a.n < n; a.n++)
     a.runs[a.n] = slot_run(p, &c[a.n]);
   return lls_cuda_run_slots(d->copies, &a);

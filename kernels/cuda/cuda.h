@@ -23,7 +23,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/extras.h"
 
 /* Inputs of a step on their way to the device. They are filled in pinned memory, of
  * which there are two buffers since the copy of one may be under way; see inputs.c. */
@@ -37,8 +37,11 @@ struct lls_cuda_inputs {
 struct lls_pool {
   struct lls_pool_shape shape, groups[LLS_MAX_GROUPS]; /* as a group's blocks are in it */
   struct lls_cuda_pool view, views[LLS_MAX_GROUPS];    /* the same for kernels */
-  size_t unit_bytes, head_bytes, slot_bytes;
-  uint32_t attention_slots; /* blocks of decode attention that run at once */
+  size_t unit_bytes;
+  /* of each group: bytes of a head of a block, and of a slot of it; blocks of decode
+   * attention that run at once */
+  size_t head_bytes[LLS_MAX_GROUPS], slot_bytes[LLS_MAX_GROUPS];
+  uint32_t attention_slots[LLS_MAX_GROUPS];
   /* (host_units, unit_bytes) pinned, NULL without a host tier */
   char *host;
   /* Only with int8 host blocks: blocks between their conversion and the transfer, at
@@ -315,8 +318,7 @@ struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *,
  * large items. */
 bool lls_cuda_in_pieces(const struct lls_cuda_attention *,
                         const struct lls_step_sequence *);
-uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *,
-                             uint32_t kv_heads); /* most */
+uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *, uint32_t group); /* most */
 /* Returns the number of extra large items worth making, beyond one for each row. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
 /* Returns the plan's grid, or one that fits every step of the same number of rows that
@@ -385,6 +387,19 @@ void lls_cuda_gated_experts(struct lls_device *, const struct lls_route *,
 void lls_cuda_combine_rows(struct lls_device *, const struct lls_route *, const void *x,
                            uint32_t n_rows, uint32_t columns, enum lls_linear_store,
                            void *y);
+
+/* extras.c */
+void lls_cuda_xielu(struct lls_device *, const struct lls_xielu *, void *x,
+                    uint32_t n_rows, uint32_t columns);
+void lls_cuda_grow_queries(struct lls_device *, const struct lls_attention_shape *,
+                           const struct lls_query_growth *, void *qkv);
+void lls_cuda_gate_rows(struct lls_device *, const float *scores, void *x,
+                        uint32_t n_rows, uint32_t columns);
+void lls_cuda_scale(struct lls_device *, float factor, uint32_t n_rows, uint32_t columns,
+                    void *x);
+void lls_cuda_gate_inputs(struct lls_device *, enum lls_activation, const void *y,
+                          uint32_t n_rows, uint32_t columns, void *x);
+void lls_cuda_embed_layer(struct lls_device *, const void *table, float scale, void *x);
 
 /* sample.c */
 void lls_cuda_sample(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,

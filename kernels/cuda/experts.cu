@@ -25,37 +25,48 @@ static __device__ __forceinline__ bool better(float a, uint32_t i, float b, uint
   return a > b || (!(b > a) && i < j);
 }
 
-/* A warp chooses for a row: `active` times the best expert left. Each lane records in a
- * bit set which of its own experts, every 32nd, were chosen: LLS_MAX_EXPERTS are 32 for
- * each lane. */
+/* Returns the best of n that a warp has not taken yet, and sets `best` to its score; each
+ * lane looks at every 32nd. A lane records in a bit set which of its own were taken:
+ * LLS_MAX_EXPERTS are 32 for each lane. */
+template <class F>
+static __device__ __forceinline__ uint32_t take_best(uint32_t n, const F &score_of,
+                                                     uint32_t &taken, float &best)
+{
+  uint32_t lane = threadIdx.x % WARP, at = 0xffffffffu;
+  best = -INFINITY;
+  for (uint32_t e = lane; e < n; e += WARP) {
+    float score = score_of(e);
+    score = score == score ? score : -INFINITY;
+    bool left = (taken >> e / WARP & 1) == 0;
+    if (left && (at == 0xffffffffu || better(score, e, best, at))) {
+      best = score;
+      at = e;
+    }
+  }
+  for (unsigned bits = WARP / 2; bits > 0; bits /= 2) {
+    float other = __shfl_xor_sync(ALL_LANES, best, bits);
+    uint32_t place = __shfl_xor_sync(ALL_LANES, at, bits);
+    if (place != 0xffffffffu && (at == 0xffffffffu || better(other, place, best, at))) {
+      best = other;
+      at = place;
+    }
+  }
+  taken |= at % WARP == lane ? 1u << at / WARP : 0;
+  return at;
+}
+
+/* A warp chooses for a row by a softmax: `active` times the best expert left. */
 static __device__ __forceinline__ void choose(const lls_cuda_route &a, uint32_t row)
 {
   uint32_t lane = threadIdx.x % WARP;
   const float *scores = a.scores + (size_t)row * a.route.experts;
   uint32_t *expert = a.route.expert + (size_t)row * a.route.active;
   float *weight = a.route.weight + (size_t)row * a.route.active;
-  float top = 0, chosen = 0, all = 0;
+  float top = 0, chosen = 0, all = 0, best;
   uint32_t taken = 0;
   for (uint32_t k = 0; k < a.route.active; k++) {
-    float best = -INFINITY;
-    uint32_t at = 0xffffffffu;
-    for (uint32_t e = lane; e < a.route.experts; e += WARP) {
-      float score = scores[e] == scores[e] ? scores[e] : -INFINITY;
-      bool left = (taken >> e / WARP & 1) == 0;
-      if (left && (at == 0xffffffffu || better(score, e, best, at))) {
-        best = score;
-        at = e;
-      }
-    }
-    for (unsigned bits = WARP / 2; bits > 0; bits /= 2) {
-      float other = __shfl_xor_sync(ALL_LANES, best, bits);
-      uint32_t place = __shfl_xor_sync(ALL_LANES, at, bits);
-      if (place != 0xffffffffu && (at == 0xffffffffu || better(other, place, best, at))) {
-        best = other;
-        at = place;
-      }
-    }
-    taken |= at % WARP == lane ? 1u << at / WARP : 0;
+    uint32_t at = take_best(
+        a.route.experts, [=](uint32_t e) { return scores[e]; }, taken, best);
     top = k == 0 ? best : top;
     float share = expf(best - top);
     chosen += share;
@@ -72,11 +83,100 @@ static __device__ __forceinline__ void choose(const lls_cuda_route &a, uint32_t 
     weight[k] = weight[k] / (a.normalise ? chosen : all);
 }
 
+/* ---- choosing by more than a softmax ----------------------------------------------- */
+
+/* The scores of a row as a warp sees them. Bytes: the scores once, from then on in L1;
+ * `active` + 2 times experts / 32 exponentials of a lane. */
+struct preference {
+  const lls_route &route;
+  const float *scores;
+  float top, sum; /* of the softmax */
+  uint32_t kept;  /* a bit for each group of experts that are chosen among */
+
+  __device__ __forceinline__ float weight(uint32_t e) const
+  {
+    return route.logistic ? 1 / (1 + expf(-scores[e])) : expf(scores[e] - top) / sum;
+  }
+  __device__ __forceinline__ float wanted(uint32_t e) const
+  {
+    return weight(e) + (route.bias != nullptr ? route.bias[e] : 0);
+  }
+  __device__ __forceinline__ float operator()(uint32_t e) const
+  {
+    bool there = route.groups <= 1 || (kept >> e / (route.experts / route.groups) & 1);
+    return there ? wanted(e) : -INFINITY;
+  }
+};
+
+/* Returns the sum of a group's two best experts, or the best one. */
+static __device__ __forceinline__ float best_of_group(const preference &p, uint32_t group)
+{
+  uint32_t each = p.route.experts / p.route.groups;
+  float first = -INFINITY, second = -INFINITY;
+  for (uint32_t e = group * each; e < (group + 1) * each; e++) {
+    float x = p.wanted(e);
+    second = x > first ? first : fmaxf(second, x);
+    first = fmaxf(first, x);
+  }
+  return p.route.best_counts ? first : first + second;
+}
+
+static __device__ __forceinline__ uint32_t keep_groups(const preference &p)
+{
+  uint32_t taken = 0, kept = 0, groups = p.route.groups, lane = threadIdx.x % WARP;
+  float own = lane < groups ? best_of_group(p, lane) : 0, best;
+  for (uint32_t k = 0; k < p.route.used_groups; k++)
+    kept |= 1u << take_best(
+                groups, [=](uint32_t) { return own; }, taken, best);
+  return kept;
+}
+
+static __device__ __forceinline__ void choose_otherwise(const lls_cuda_route &a,
+                                                        uint32_t row)
+{
+  const lls_route &r = a.route;
+  uint32_t lane = threadIdx.x % WARP, taken = 0;
+  uint32_t *expert = r.expert + (size_t)row * r.active;
+  float *weight = r.weight + (size_t)row * r.active;
+  preference p = {r, a.scores + (size_t)row * r.experts, -INFINITY, 0, 0};
+  float chosen = 0, scale = r.scale > 0 ? r.scale : 1, best;
+  for (uint32_t e = lane; e < r.experts; e += WARP)
+    p.top = fmaxf(p.top, p.scores[e]);
+  p.top = warp_max(p.top);
+  for (uint32_t e = lane; e < r.experts; e += WARP)
+    p.sum += expf(p.scores[e] - p.top);
+  p.sum = warp_sum(p.sum);
+  if (r.groups > 1)
+    p.kept = keep_groups(p);
+  for (uint32_t k = 0; k < r.active; k++) {
+    uint32_t at = take_best(r.experts, p, taken, best);
+    float of = p.weight(at);
+    chosen += of;
+    if (lane == 0) {
+      expert[k] = at;
+      weight[k] = of * scale * (r.factor != nullptr ? r.factor[at] : 1);
+    }
+  }
+  __syncwarp();
+  for (uint32_t k = lane; k < r.active && a.normalise; k += WARP)
+    weight[k] = weight[k] / (chosen + 1e-20f);
+}
+
+static __device__ __forceinline__ void choose_any(const lls_cuda_route &a, uint32_t row)
+{
+  const lls_route &r = a.route;
+  if (r.logistic || r.bias != nullptr || r.groups > 1 || r.scale != 0 ||
+      r.factor != nullptr)
+    choose_otherwise(a, row);
+  else
+    choose(a, row);
+}
+
 __global__ void route_rows(lls_cuda_route a)
 {
   let_next_begin();
   wait_for_earlier();
-  choose(a, blockIdx.x);
+  choose_any(a, blockIdx.x);
 }
 
 #define FEW  256  /* entries */
@@ -153,7 +253,7 @@ __global__ void __launch_bounds__(MOST) route_few(lls_cuda_route a)
   wait_for_earlier();
   uint32_t active = a.route.active, n = a.n_rows * active;
   for (uint32_t row = threadIdx.x / WARP; row < a.n_rows; row += MOST / WARP)
-    choose(a, row);
+    choose_any(a, row);
   __syncthreads();
   if (threadIdx.x < FEW)
     keys[threadIdx.x] =
@@ -257,8 +357,9 @@ template <class T, int N> __global__ void combine_rows(lls_cuda_combine a)
 #pragma unroll 4
   for (size_t e = row * active; e < (row + 1) * active; e++) {
     const group x = ((const group *)a.x)[a.route.place[e] * n + i];
+    float weight = a.route.weighs_input ? 1 : a.route.weight[e];
     for (int k = 0; k < N; k++)
-      sum[k] += a.route.weight[e] * to_float(x.v[k]);
+      sum[k] += weight * to_float(x.v[k]);
   }
   ((group *)a.y)[row * n + i] = round_all<T>(sum);
 }

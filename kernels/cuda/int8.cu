@@ -142,7 +142,7 @@ static dim3 threads_for(const lls_cuda_pool &pool)
 template <class E>
 static int run(cudaStream_t s, const lls_cuda_pool &pool, const lls_cuda_conversion &c)
 {
-  dim3 grid(2 * pool.layers * pool.kv_heads, c.n), block = threads_for(pool);
+  dim3 grid(pool.sides * pool.layers * pool.kv_heads, c.n), block = threads_for(pool);
   if (c.quantise != 0)
     return launch(s, quantise<E>, grid, block, 0, pool, c);
   return launch(s, make_wide<E>, grid, block, 0, pool, c);

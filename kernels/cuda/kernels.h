@@ -116,9 +116,10 @@ struct lls_cuda_norm {
 struct lls_cuda_activate {
   enum lls_activation kind;
   uint32_t n_rows, columns;
-  /* 1: y = act(x[:, :columns]) x[:, columns:], with x (n_rows, 2 columns) */
+  /* 1: y = act(x) up; without `up` x is (n_rows, 2 columns), of which the second half is
+   * up */
   uint32_t gated;
-  const void *x;
+  const void *x, *up;
   void *y; /* (n_rows, columns), equals x if not gated */
 };
 
@@ -130,9 +131,11 @@ struct lls_cuda_add {
 
 struct lls_cuda_embed {
   uint32_t n_rows, columns;
-  uint32_t by_position; /* x += table[position + offset], else x = table[token] */
+  uint32_t by_position; /* entry: position + offset of the row, else its token */
+  uint32_t add;         /* x += scale table[entry], else x = scale table[entry] */
+  uint32_t entries;     /* an entry that is not below this is entry 0; 0: no limit */
   int32_t offset;
-  float scale;       /* factor of the embedding: x = scale table[token] */
+  float scale;
   const void *table; /* values in the activations' type */
   void *x;
 };
@@ -146,6 +149,11 @@ struct lls_cuda_cap {
 struct lls_cuda_gather {
   uint32_t n_rows, columns;
   const uint32_t *rows; /* (n_rows) device memory */
+  /* A row of y is multiplied by its weight: of its row's `active` ones the one whose
+   * place is the row of y (struct lls_route). NULL: by nothing. */
+  const float *weight;
+  const uint32_t *place;
+  uint32_t active;
   const void *x;
   void *y;
 };
@@ -227,6 +235,7 @@ struct lls_cuda_codes_product {
   uint32_t n_experts, n_rows; /* n_rows: without experts only */
   /* the first output computed; w.outputs is their number */
   uint32_t first_output;
+  uint32_t entries;        /* with experts: rows of all of them */
   uint32_t stride;         /* elements from row to row of y */
   uint32_t add, relu, f32; /* flags of lls_cuda_linear */
   /* multiprocessors of the GPU; without experts only */
@@ -285,9 +294,10 @@ int lls_cuda_run_fill(cudaStream_t, uint64_t seed, size_t columns, size_t stride
 
 /* ---- cache.cu: rope and writing to the cache -------------------------------------- */
 
-/* The device's units. A block is (2, layers, kv_heads, block_tokens, head_dim), K then V;
- * in int8 these are bytes, and scales (2, layers, kv_heads, 2, head_dim) in f16 follow:
- * steps, then least values. From element scratch_at on, scratch blocks of one layer. */
+/* The device's units, as one group of layers sees them. A block is (2, layers, kv_heads,
+ * block_tokens, head_dim), K then V; in int8 these are bytes, and scales (2, layers,
+ * kv_heads, 2, head_dim) in f16 follow: steps, then least values. Of a latent model there
+ * is K alone, in which V is. From element scratch_at on, scratch blocks of one layer. */
 struct lls_cuda_pool {
   void *data;
   uint64_t unit; /* elements */
@@ -295,9 +305,10 @@ struct lls_cuda_pool {
   uint32_t int8; /* 1: some blocks may be int8 */
   enum lls_dtype element;
   uint32_t layers, kv_heads, block_tokens, head_dim;
+  uint32_t sides; /* 2, or 1 in a latent model */
 };
 
-#define LLS_CUDA_ROTARY_MAX 256
+#define LLS_CUDA_ROTARY_MAX 512
 
 struct lls_cuda_angles {
   uint32_t n_rows, pairs;
@@ -309,8 +320,10 @@ struct lls_cuda_angles {
 };
 
 struct lls_cuda_rope_write {
-  uint32_t n_rows, heads, kv_heads, head_dim;
+  /* heads of q, k and v in a row */
+  uint32_t n_rows, heads, kv_heads, v_heads, head_dim;
   uint32_t pairs;        /* 0: no rotation */
+  uint32_t turned;       /* the first dim that is rotated */
   uint32_t group, layer; /* the layer's number in its group */
   uint32_t write;        /* 0: K and V are not written */
   const float *angles;   /* angles that lls_cuda_angles computed */
@@ -413,12 +426,32 @@ struct lls_cuda_attention {
   uint32_t n_rows; /* padded number of rows */
   uint32_t plan;   /* number of its plan */
   uint32_t heads, kv_heads, head_dim, window;
+  uint32_t chunked;      /* 1: a row sees tokens from the last multiple of `window` on */
+  uint32_t columns;      /* of a row of qkv */
   uint32_t group, layer; /* the layer's number in its group */
   float scale, soft_cap;
-  const float *sinks; /* (heads) or NULL */
+  const float *sinks;  /* (heads) or NULL */
+  const float *slopes; /* (heads) of ALiBi, or NULL */
   const void *qkv;
   void *out;
 };
+
+#ifdef __CUDACC__
+#define LLS_CUDA_BOTH __host__ __device__
+#else
+#define LLS_CUDA_BOTH
+#endif
+
+/* The oldest token that a row at a position sees. */
+static inline LLS_CUDA_BOTH uint32_t lls_cuda_oldest(const struct lls_cuda_attention *a,
+                                                     uint32_t position)
+{
+  if (a->window == 0)
+    return 0;
+  if (a->chunked != 0)
+    return position - position % a->window;
+  return position >= a->window ? position + 1 - a->window : 0;
+}
 
 /* How many blocks each kernel gets. If `hopper` is not 0 and the kernel for Hopper
  * supports the large items, that many blocks of it process them one after the other. */
@@ -435,6 +468,8 @@ struct lls_cuda_states {
   uint32_t *finished;
   size_t max_states; /* capacity of states, in floats */
 };
+
+#define LLS_CUDA_HEAD_MAX 640 /* dims of a head */
 
 #define LLS_CUDA_SMALL 16
 #define LLS_CUDA_LARGE 128

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_KINDS 2 /* gate and up */
+#define MAX_KINDS  2  /* gate and up */
+#define MAX_GROUPS 32 /* of experts, of which experts.cu has a bit each */
 
 /* Outputs of every expert that are stored in the same format. */
 struct kind {
@@ -131,7 +132,13 @@ int lls_cuda_experts_create(struct lls_device *device, struct lls_weight *const 
 void lls_cuda_route_rows(struct lls_device *device, const float *scores, uint32_t n_rows,
                          bool normalise, const struct lls_route *route)
 {
-  struct lls_cuda_route *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_ROUTE)->route;
+  struct lls_cuda_device *d = lls_cuda(device);
+  if (route->groups > MAX_GROUPS) {
+    lls_cuda_step_fail(d, -ENOTSUP, "%u groups of experts: at most %u", route->groups,
+                       MAX_GROUPS);
+    return;
+  }
+  struct lls_cuda_route *a = &lls_cuda_op_add(d, LLS_CUDA_ROUTE)->route;
   a->n_rows = lls_cuda_padded(n_rows);
   a->normalise = normalise;
   a->scores = scores;
@@ -144,6 +151,11 @@ void lls_cuda_gather_routed(struct lls_device *device, const struct lls_route *r
   struct lls_cuda_gather *a = &lls_cuda_op_add(lls_cuda(device), LLS_CUDA_GATHER)->gather;
   a->n_rows = lls_cuda_padded(n_rows) * route->active;
   a->columns = columns;
+  if (route->weighs_input) {
+    a->weight = route->weight;
+    a->place = route->place;
+    a->active = route->active;
+  }
   a->rows = route->row;
   a->x = x;
   a->y = y;
@@ -170,8 +182,8 @@ static void multiply_numbers(struct lls_cuda_device *d, const struct lls_experts
 }
 
 static void multiply_codes(struct lls_cuda_device *d, const struct lls_experts *e,
-                           const struct kind *k, const uint32_t *first, const void *x,
-                           void *y)
+                           const struct kind *k, const struct lls_route *route,
+                           uint32_t n_rows, const void *x, void *y)
 {
   struct lls_cuda_codes_product *a =
       &lls_cuda_op_add(d, LLS_CUDA_CODES_EXPERTS)->codes_experts;
@@ -179,7 +191,8 @@ static void multiply_codes(struct lls_cuda_device *d, const struct lls_experts *
   a->w.outputs = k->shape.outputs;
   a->experts = k->data;
   a->n_experts = e->n;
-  a->first = first;
+  a->first = route->first;
+  a->entries = lls_cuda_padded(n_rows) * route->active;
   a->stride = e->outputs;
   a->x = x;
   a->y = y;
@@ -197,7 +210,7 @@ void lls_cuda_linear_experts_op(struct lls_device *device, const struct lls_expe
     if (k->shape.form == LLS_NO_CODES)
       multiply_numbers(d, e, k, route, n_rows, x, to);
     else
-      multiply_codes(d, e, k, route->first, x, to);
+      multiply_codes(d, e, k, route, n_rows, x, to);
   }
 }
 

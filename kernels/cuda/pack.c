@@ -26,14 +26,14 @@ static int open_stream(struct lls_cuda_device *d)
 static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char *at,
                 char *packed, const struct lls_pull *c, bool packs)
 {
-  size_t heads = (size_t)lls_form_sides(&p->shape, c->source_form) *
-                 p->groups[c->group].layers * p->shape.kv_heads;
-  size_t bytes = c->n_slots * p->slot_bytes;
+  const struct lls_pool_shape *s = &p->groups[c->group];
+  size_t heads = (size_t)lls_form_sides(s, c->source_form) * s->layers * s->kv_heads;
+  size_t bytes = c->n_slots * p->slot_bytes[c->group], pitch = p->head_bytes[c->group];
   if (bytes == 0)
     return cudaSuccess;
-  return packs ? cudaMemcpy2DAsync(packed, bytes, at, p->head_bytes, bytes, heads,
+  return packs ? cudaMemcpy2DAsync(packed, bytes, at, pitch, bytes, heads,
                                    cudaMemcpyDefault, d->packs)
-               : cudaMemcpy2DAsync(at, p->head_bytes, packed, bytes, bytes, heads,
+               : cudaMemcpy2DAsync(at, pitch, packed, bytes, bytes, heads,
                                    cudaMemcpyDefault, d->packs);
 }
 
@@ -51,12 +51,13 @@ static int widen(const struct lls_cuda_device *d, const struct lls_pool *p,
                  const struct lls_pull *c, const char *packed)
 {
   const struct lls_pool_shape *s = &p->groups[c->group];
-  size_t numbers = 2 * lls_side_numbers(s);
+  uint32_t sides = lls_form_sides(s, LLS_FORM_INT8);
+  size_t numbers = sides * lls_side_numbers(s);
   const struct lls_cuda_widening w = {
       .from = (const uint8_t *)packed,
       .scales = (const uint16_t *)(const void *)(packed + numbers),
       .to = (char *)p->view.data + c->target * p->unit_bytes,
-      .heads = 2 * s->layers * s->kv_heads,
+      .heads = sides * s->layers * s->kv_heads,
       .from_slot = c->source_slot,
       .to_slot = c->target_slot,
       .n_slots = c->n_slots,
@@ -82,7 +83,8 @@ int lls_cuda_pool_pack(struct lls_device *device, const struct lls_pool *pool,
     char *at = (char *)pool->view.data + c->source * pool->unit_bytes;
     rc = lls_pull_is_int8(c)
              ? copy_int8(d, pool, c, packed)
-             : copy(d, pool, at + c->source_slot * pool->slot_bytes, packed, c, true);
+             : copy(d, pool, at + c->source_slot * pool->slot_bytes[c->group], packed, c,
+                    true);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)
@@ -103,7 +105,8 @@ int lls_cuda_pool_unpack(struct lls_device *device, struct lls_pool *pool,
     char *at = (char *)pool->view.data + c->target * pool->unit_bytes;
     rc = lls_pull_is_int8(c)
              ? widen(d, pool, c, packed)
-             : copy(d, pool, at + c->target_slot * pool->slot_bytes, packed, c, false);
+             : copy(d, pool, at + c->target_slot * pool->slot_bytes[c->group], packed, c,
+                    false);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)

@@ -115,7 +115,7 @@ static bool same_shape(const struct lls_cuda_attention *a,
                        const struct lls_cuda_attention *b)
 {
   return a->n_rows == b->n_rows && a->heads == b->heads && a->window == b->window &&
-         a->group == b->group;
+         a->chunked == b->chunked && a->group == b->group;
 }
 
 /* Returns the number of the shape's plan; else of the first unused one, or of the

@@ -85,7 +85,7 @@ uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *d,
                               struct lls_cuda_plan *plan)
 {
   const struct lls_device_step *step = d->step;
-  uint32_t most = lls_cuda_plan_lanes(d, a->kv_heads), lane = 0;
+  uint32_t most = lls_cuda_plan_lanes(d, a->group), lane = 0;
   const struct lls_cuda_step *there = on_host(&d->inputs, d->step_at + a->group);
   struct cutting c = {.device = d,
                       .plan = plan,

@@ -7,9 +7,8 @@ struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *a,
                                       const struct lls_step_sequence *s, uint32_t first,
                                       uint32_t n)
 {
-  uint32_t position = s->context + first, window = a->window, end = position + n;
-  uint32_t oldest = window != 0 && position >= window ? position + 1 - window : 0;
-  uint32_t tile = oldest / LLS_CUDA_TILE;
+  uint32_t position = s->context + first, end = position + n;
+  uint32_t tile = lls_cuda_oldest(a, position) / LLS_CUDA_TILE;
   return (struct lls_cuda_span){
       .first_tile = tile,
       .n_tiles = (end + LLS_CUDA_TILE - 1) / LLS_CUDA_TILE - tile,
@@ -23,9 +22,9 @@ bool lls_cuda_in_pieces(const struct lls_cuda_attention *a,
   return s->n_rows * (a->heads / a->kv_heads) <= LLS_CUDA_SMALL;
 }
 
-uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t kv_heads)
+uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t group)
 {
-  uint32_t lanes = d->pool->attention_slots / kv_heads;
+  uint32_t lanes = d->pool->attention_slots[group] / d->pool->groups[group].kv_heads;
   return lanes > 0 ? lanes : 1;
 }
 
@@ -35,14 +34,24 @@ uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *d, uint32_t kv_heads)
   return 2 * (uint32_t)d->properties.multiProcessorCount / kv_heads + 1;
 }
 
-size_t lls_cuda_plan_bytes(const struct lls_cuda_device *d, uint32_t n_rows)
+static size_t group_bytes(const struct lls_cuda_device *d, uint32_t group,
+                          uint32_t n_rows)
 {
-  if (d->pool == NULL)
-    return 0;
-  uint32_t kv_heads = d->pool->shape.kv_heads, lanes = lls_cuda_plan_lanes(d, kv_heads);
-  return (n_rows + lls_cuda_plan_spare(d, kv_heads)) * sizeof(struct lls_cuda_item) +
+  uint32_t lanes = lls_cuda_plan_lanes(d, group);
+  uint32_t spare = lls_cuda_plan_spare(d, d->pool->groups[group].kv_heads);
+  return (n_rows + spare) * sizeof(struct lls_cuda_item) +
          (n_rows + lanes) * sizeof(struct lls_cuda_piece) +
          (lanes + 1) * sizeof(uint32_t) + 3 * 16;
+}
+
+size_t lls_cuda_plan_bytes(const struct lls_cuda_device *d, uint32_t n_rows)
+{
+  size_t most = 0;
+  for (uint32_t i = 0; d->pool != NULL && i < lls_pool_groups(&d->pool->shape); i++) {
+    size_t bytes = group_bytes(d, i, n_rows);
+    most = bytes > most ? bytes : most;
+  }
+  return most;
 }
 
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
@@ -53,7 +62,7 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
     uint32_t group = a->heads / a->kv_heads;
     bool small = group <= LLS_CUDA_SMALL;
     grid = (struct lls_cuda_grid){
-        .small = small ? lls_cuda_plan_lanes(d, a->kv_heads) : 0,
+        .small = small ? lls_cuda_plan_lanes(d, a->group) : 0,
         .large = small ? 0 : a->n_rows + lls_cuda_plan_spare(d, a->kv_heads),
         .queries = group <= 8 ? 8 : 16,
     };

@@ -16,6 +16,7 @@ static struct lls_cuda_pool view_of(const struct lls_pool_shape *s)
       .kv_heads = s->kv_heads,
       .block_tokens = s->block_tokens,
       .head_dim = s->head_dim,
+      .sides = lls_form_sides(s, LLS_FORM_KV),
       .unit = lls_unit_bytes(s) / lls_dtype_bytes(s->element),
       .int8 = lls_pool_has_int8(s, false),
   };
@@ -40,7 +41,7 @@ static int allocate(uint32_t units, size_t unit_bytes, size_t extra, bool host,
 static int allocate_device(struct lls_pool *pool, struct lls_error *err)
 {
   const struct lls_pool_shape *s = &pool->shape;
-  size_t scratch = 2 * s->kv_heads * pool->head_bytes;
+  size_t scratch = 2 * s->kv_heads * pool->head_bytes[0];
   if (scratch > 0 && s->scratch_blocks > SIZE_MAX / 4 / scratch)
     return lls_fail(err, -ENOMEM, "no memory on the GPU for %u restored blocks",
                     s->scratch_blocks);
@@ -86,6 +87,31 @@ static int allocate_restored(const struct lls_cuda_device *d, struct lls_pool *p
   return rc < 0 ? lls_fail(err, rc, "no memory on the GPU to restore a hidden cache") : 0;
 }
 
+/* Sets the sizes of each group's heads. */
+static void lay_out_groups(struct lls_pool *pool)
+{
+  const struct lls_pool_shape *s = &pool->shape;
+  for (uint32_t i = 0; i < lls_pool_groups(s); i++) {
+    pool->groups[i] = lls_group_shape(s, i);
+    pool->slot_bytes[i] = pool->groups[i].head_dim * lls_dtype_bytes(s->element);
+    pool->head_bytes[i] = pool->slot_bytes[i] * s->block_tokens;
+  }
+}
+
+/* Sets what kernels see of each group, once the pool's memory is allocated. */
+static void view_groups(const struct lls_cuda_device *d, struct lls_pool *pool)
+{
+  uint32_t processors = (uint32_t)d->properties.multiProcessorCount;
+  for (uint32_t i = 0; i < lls_pool_groups(&pool->shape); i++) {
+    struct lls_cuda_pool *view = &pool->views[i];
+    *view = pool->view;
+    view->layers = pool->groups[i].layers;
+    view->kv_heads = pool->groups[i].kv_heads;
+    view->head_dim = pool->groups[i].head_dim;
+    pool->attention_slots[i] = processors * (uint32_t)lls_cuda_attention_at_once(view);
+  }
+}
+
 int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape *shape,
                          struct lls_pool **out, struct lls_error *err)
 {
@@ -96,8 +122,7 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
     return lls_fail(err, -ENOMEM, "no memory for a cache pool");
   pool->shape = *shape;
   pool->view = view_of(shape);
-  pool->slot_bytes = shape->head_dim * lls_dtype_bytes(shape->element);
-  pool->head_bytes = pool->slot_bytes * shape->block_tokens;
+  lay_out_groups(pool);
   pool->unit_bytes = lls_unit_bytes(shape);
   int rc = lls_cuda_use(lls_cuda(device));
   if (rc < 0)
@@ -112,13 +137,7 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
     lls_cuda_pool_destroy(device, pool);
     return rc;
   }
-  for (uint32_t i = 0; i < lls_pool_groups(shape); i++) {
-    pool->groups[i] = lls_group_shape(shape, i);
-    pool->views[i] = pool->view;
-    pool->views[i].layers = pool->groups[i].layers;
-  }
-  int sms = lls_cuda(device)->properties.multiProcessorCount;
-  pool->attention_slots = (uint32_t)(sms * lls_cuda_attention_at_once(&pool->view));
+  view_groups(lls_cuda(device), pool);
   *out = pool;
   return 0;
 }

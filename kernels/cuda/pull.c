@@ -117,7 +117,8 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
                      const struct lls_pool *from_pool, const struct lls_pull *c)
 {
   const struct lls_pool_shape *s = &pool->groups[c->group];
-  uint32_t heads = 2 * s->layers * s->kv_heads, hd = s->head_dim;
+  uint32_t heads = lls_form_sides(s, LLS_FORM_INT8) * s->layers * s->kv_heads;
+  uint32_t hd = s->head_dim;
   size_t numbers = (size_t)s->block_tokens * hd, scales = (size_t)2 * hd;
   size_t staged = LLS_CUDA_STAGING / (numbers + scales * sizeof(uint16_t));
   uint32_t at_once = r->way == THROUGH_HOST && staged < heads ? (uint32_t)staged : heads;
@@ -130,7 +131,7 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
     struct lls_cuda_widening w = {
         .from = from + head * numbers,
         .scales = from_scales + head * scales,
-        .to = to + head * pool->head_bytes,
+        .to = to + head * pool->head_bytes[c->group],
         .heads = heads - head < at_once ? heads - head : at_once,
         .from_slot = c->source_slot,
         .to_slot = c->target_slot,
@@ -171,14 +172,14 @@ static int pull_run(const struct route *r, const struct lls_pool *pool,
   char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
   if (c->n_slots == pool->shape.block_tokens)
     return copy(r, to, from, n * lls_form_bytes(&pool->groups[c->group], c->source_form));
-  size_t heads = (size_t)lls_form_sides(&pool->shape, c->source_form) *
-                 pool->groups[c->group].layers * pool->shape.kv_heads;
+  const struct lls_pool_shape *s = &pool->groups[c->group];
+  size_t heads = (size_t)lls_form_sides(s, c->source_form) * s->layers * s->kv_heads;
+  size_t slot = pool->slot_bytes[c->group], head = pool->head_bytes[c->group];
   int rc = cudaSuccess;
-  from += c->source_slot * pool->slot_bytes;
-  to += c->target_slot * pool->slot_bytes;
+  from += c->source_slot * slot;
+  to += c->target_slot * slot;
   for (size_t i = 0; i < heads && c->n_slots > 0 && rc == cudaSuccess; i++)
-    rc = copy(r, to + i * pool->head_bytes, from + i * pool->head_bytes,
-              c->n_slots * pool->slot_bytes);
+    rc = copy(r, to + i * head, from + i * head, c->n_slots * slot);
   return rc;
 }
 

@@ -6,24 +6,7 @@
  * time is all latency, so all begin early (kernel.cuh).
  */
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/number.cuh"
-
-#define THREADS 256
-
-/* Returns the number of threads worth using for n pieces of work of a row. */
-static unsigned threads_for(uint32_t n, uint32_t most = THREADS)
-{
-  uint32_t threads = (n + WARP - 1) / WARP * WARP;
-  return threads < most ? threads : most;
-}
-
-/* Calls a function template for the activations' type, wide where rows allow it. */
-#define FOR_NUMBERS(numbers, columns, function, ...)                                     \
-  ((numbers) == LLS_F32          ? (columns) % WIDE<float> == 0                          \
-                                       ? function<float, WIDE<float>>(__VA_ARGS__)       \
-                                       : function<float, 1>(__VA_ARGS__)                 \
-            : (columns) % WIDE<bf16> == 0 ? function<bf16, WIDE<bf16>>(__VA_ARGS__)      \
-                                 : function<bf16, 1>(__VA_ARGS__))
+#include "kernels/cuda/rows.cuh"
 
 /* ---- norms ------------------------------------------------------------------------- */
 
@@ -190,7 +173,7 @@ static __device__ __forceinline__ float activation(enum lls_activation kind, flo
     return tanhf(x);
   case LLS_ACT_SILU:
     return gate<T>(x, x);
-  case LLS_ACT_SQUARED_RELU: /* not offered: extras is 0 */
+  case LLS_ACT_SQUARED_RELU:
     return x > 0 ? x * x : 0;
   case LLS_ACT_CLAMPED_SWIGLU:
     x = fminf(x, 7);
@@ -219,7 +202,9 @@ template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activa
 {
   typedef several<T, N> group;
   unsigned first = blockIdx.y * PER * blockDim.x + threadIdx.x, n = a.columns / N;
-  const group *x = (const group *)a.x + (size_t)blockIdx.x * (a.gated ? 2 * n : n);
+  bool halves = a.gated && a.up == nullptr;
+  const group *x = (const group *)a.x + (size_t)blockIdx.x * (halves ? 2 * n : n);
+  const group *other = halves ? x + n : (const group *)a.up + (size_t)blockIdx.x * n;
   group *y = (group *)a.y + (size_t)blockIdx.x * n, g[PER], up[PER];
   wait_for_earlier();
   let_next_begin();
@@ -229,18 +214,12 @@ template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activa
       g[k] = x[i];
     up[k] = g[k];
     if (i < n && a.gated)
-      up[k] = x[n + i];
+      up[k] = other[i];
   }
 #pragma unroll
   for (unsigned k = 0, i = first; k < PER; k++, i += blockDim.x)
     if (i < n)
       y[i] = activated(a, g[k], up[k]);
-}
-
-/* Returns the grid: rows along x, pieces of a row along y. */
-static dim3 row_pieces(uint32_t n_rows, uint32_t n, unsigned threads)
-{
-  return dim3(n_rows, (n + threads - 1) / threads);
 }
 
 /* Blocks of THREADS that run at once on a GPU of some 130 multiprocessors. Any more
@@ -274,7 +253,7 @@ extern "C" int lls_cuda_run_activate(cudaStream_t s, enum lls_dtype numbers,
 
 /* ---- additions and lookups --------------------------------------------------------- */
 
-/* y = from scale, or y += from scale. */
+/* to = from scale, or to += from scale. */
 template <class T, int N>
 static __device__ __forceinline__ void copy_row(const void *from, uint32_t columns,
                                                 bool add, void *to, float scale = 1)
@@ -283,28 +262,14 @@ static __device__ __forceinline__ void copy_row(const void *from, uint32_t colum
   unsigned i = blockIdx.y * blockDim.x + threadIdx.x;
   if (i >= columns / N)
     return;
-  group g = ((const group *)from)[i];
-  if (scale != 1) {
+  group g = ((const group *)from)[i], old = {};
+  if (add)
+    old = ((const group *)to)[i];
+  if (add || scale != 1) {
     for (int k = 0; k < N; k++)
-      g.v[k] = from_float<T>(to_float(g.v[k]) * scale);
-  }
-  if (add) {
-    group old = ((const group *)to)[i];
-    for (int k = 0; k < N; k++)
-      g.v[k] = from_float<T>(to_float(old.v[k]) + to_float(g.v[k]));
+      g.v[k] = from_float<T>(to_float(old.v[k]) + to_float(g.v[k]) * scale);
   }
   ((group *)to)[i] = g;
-}
-
-/* Launches one of these kernels with a thread for each group of a row's `columns`. */
-template <int N, class... P, class... A>
-static int launch_rows(cudaStream_t s, void (*kernel)(P...), uint32_t n_rows,
-                       uint32_t columns, A... arguments)
-{
-  uint32_t n = columns / N;
-  unsigned threads = threads_for(n);
-  return launch_early(s, kernel, row_pieces(n_rows, n, threads), threads, 0,
-                      arguments...);
 }
 
 template <class T, int N> __global__ void add_rows(lls_cuda_add a)
@@ -333,10 +298,12 @@ __global__ void embed_rows(const lls_cuda_step *step, lls_cuda_embed a)
 {
   int32_t entry =
       a.by_position ? step->positions[blockIdx.x] + a.offset : step->tokens[blockIdx.x];
+  if (a.entries != 0 && (uint32_t)entry >= a.entries)
+    entry = 0;
   wait_for_earlier();
   let_next_begin();
-  copy_row<T, N>((const T *)a.table + (size_t)entry * a.columns, a.columns,
-                 a.by_position != 0, (T *)a.x + (size_t)blockIdx.x * a.columns, a.scale);
+  copy_row<T, N>((const T *)a.table + (size_t)entry * a.columns, a.columns, a.add != 0,
+                 (T *)a.x + (size_t)blockIdx.x * a.columns, a.scale);
 }
 
 template <class T, int N>
@@ -355,13 +322,24 @@ extern "C" int lls_cuda_run_embed(cudaStream_t s, enum lls_dtype numbers,
   return FOR_NUMBERS(numbers, a->columns, launch_embed, s, step, a);
 }
 
+/* Returns the weight of row `to` of y, which is a copy of a row of x. */
+static __device__ __forceinline__ float weight_of(const lls_cuda_gather &a, uint32_t row,
+                                                  uint32_t to)
+{
+  size_t i = (size_t)row * a.active;
+  for (uint32_t k = 1; k < a.active && a.place[i] != to; k++)
+    i++;
+  return a.weight[i];
+}
+
 template <class T, int N> __global__ void gather_rows(lls_cuda_gather a)
 {
   wait_for_earlier(); /* a kernel wrote the rows of a mixture */
   let_next_begin();
   uint32_t row = a.rows[blockIdx.x];
+  float weight = a.weight != nullptr ? weight_of(a, row, blockIdx.x) : 1;
   copy_row<T, N>((const T *)a.x + (size_t)row * a.columns, a.columns, false,
-                 (T *)a.y + (size_t)blockIdx.x * a.columns);
+                 (T *)a.y + (size_t)blockIdx.x * a.columns, weight);
 }
 
 template <class T, int N>

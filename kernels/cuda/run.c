@@ -60,6 +60,7 @@ static const char *name_of(enum lls_cuda_op_kind kind)
       [LLS_CUDA_COMBINE] = "adding experts",
       [LLS_CUDA_CAP] = "capping logits",
       [LLS_CUDA_GATHER] = "gather",
+      [LLS_CUDA_CHANGE] = "changing rows",
       [LLS_CUDA_ALL_REDUCE] = "adding up over ranks",
       [LLS_CUDA_GATHER_COLUMNS] = "gathering logits",
       [LLS_CUDA_HIDDEN_WRITE] = "keeping hidden states",
@@ -107,6 +108,8 @@ static int run(struct lls_cuda_device *d, const struct lls_cuda_op *op, bool rec
     return 0;
   case LLS_CUDA_GATHER:
     return lls_cuda_run_gather(d->stream, numbers, &op->gather);
+  case LLS_CUDA_CHANGE:
+    return lls_cuda_run_change(d->stream, numbers, d->step_at, &op->change);
   case LLS_CUDA_HIDDEN_WRITE:
     return lls_cuda_run_hidden_write(d->stream, numbers, d->step_at, &op->pool->view,
                                      op->hidden_write.layer, op->hidden_write.n_rows,

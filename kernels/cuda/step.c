@@ -85,12 +85,12 @@ static const struct lls_block_entry *entry_of(const struct lls_block_entry *list
   return list + low;
 }
 
-/* Computes the destinations of a sequence's rows, in elements from the pool's
+/* Computes the destinations of a sequence's rows in a group, in elements from the pool's
  * beginning. */
-static void place_rows(const struct lls_pool *pool, const struct lls_step_sequence *s,
-                       uint64_t *at)
+static void place_rows(const struct lls_pool *pool, uint32_t group,
+                       const struct lls_step_sequence *s, uint64_t *at)
 {
-  const struct lls_pool_shape *p = &pool->shape;
+  const struct lls_pool_shape *p = &pool->groups[group];
   uint64_t layer = (uint64_t)p->kv_heads * p->block_tokens * p->head_dim;
   uint64_t unit = s->scratch ? 2 * layer : pool->view.unit;
   uint64_t begin = s->scratch ? pool->view.scratch_at : 0;
@@ -204,7 +204,7 @@ static void lay_out_group(struct lls_cuda_device *d, uint32_t group,
       &d->inputs, s->n_sequences * sizeof *sequences, &out->sequences);
   for (uint32_t i = 0; i < s->n_sequences; i++) {
     lay_out_sequence(d, &from[i], &sequences[i], entries, used);
-    place_rows(d->pool, &from[i], kv_at);
+    place_rows(d->pool, group, &from[i], kv_at);
   }
 }
 

@@ -66,6 +66,7 @@ static void add_embed(struct lls_cuda_device *d, const struct lls_cuda_table *ta
   a->by_position = by_position;
   a->offset = offset;
   a->scale = scale;
+  a->add = by_position;
   a->table = table->data;
   a->x = x;
 }
@@ -97,7 +98,7 @@ static void norm(struct lls_device *device, enum lls_norm_kind kind, const void 
   a->y = y;
 }
 
-/* Adds the norm of one part: q is part 0, k is part 1. */
+/* Adds the norm of one part: q is part 0, k is part 1, v is part 2. */
 static void add_qk_norm(struct lls_cuda_device *d,
                         const struct lls_attention_shape *shape,
                         const struct lls_qk_norm_shape *norm_shape, void *qkv, int which,
@@ -105,15 +106,15 @@ static void add_qk_norm(struct lls_cuda_device *d,
 {
   struct lls_cuda_norm *a = &lls_cuda_op_add(d, LLS_CUDA_NORM)->norm;
   uint32_t heads = which == 0 ? shape->heads : shape->kv_heads;
-  size_t first = which == 0 ? 0 : (size_t)shape->heads * shape->head_dim;
+  size_t first = which == 0 ? 0 : shape->heads + (which == 1 ? 0 : shape->kv_heads);
   a->kind = LLS_NORM_RMS;
   a->n_rows = lls_cuda_padded(d->step->n_rows);
   a->columns = norm_shape->whole ? heads * shape->head_dim : shape->head_dim;
   a->parts = norm_shape->whole ? 1 : heads;
-  a->stride = (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
+  a->stride = (uint32_t)lls_qkv_width(shape);
   a->epsilon = norm_shape->epsilon;
-  a->weight = which == 0 ? norm_shape->q : norm_shape->k;
-  a->y = (char *)qkv + first * lls_dtype_bytes(lls_cuda_numbers(d));
+  a->weight = which == 0 ? norm_shape->q : which == 1 ? norm_shape->k : norm_shape->v;
+  a->y = (char *)qkv + first * shape->head_dim * lls_dtype_bytes(lls_cuda_numbers(d));
   a->x = a->y;
   a->use = use;
   a->ranks = lls_cuda_n_ranks(d);
@@ -131,7 +132,8 @@ static void norm_qk(struct lls_device *device, const struct lls_attention_shape 
       add_qk_norm(d, shape, norm_shape, qkv, which, LLS_CUDA_SQUARES_GIVE);
     all_reduce_f32(device, d->squares, d->step->n_rows, 2);
   }
-  for (int which = 0; which < 2; which++)
+  int parts = lls_row_kv_heads(shape) == 0 ? 1 : norm_shape->v == NULL ? 2 : 3;
+  for (int which = 0; which < parts; which++)
     add_qk_norm(d, shape, norm_shape, qkv, which, use);
 }
 
@@ -160,6 +162,19 @@ static void logits(struct lls_device *device, const struct lls_weight *weight,
   add_linear(device, weight, x, n_rows, y)->f32 = 1;
 }
 
+/* Returns the number of rows that an activation of x has. Rows of experts, which the last
+ * record made, lie sorted between those that pad the step. */
+static uint32_t rows_of(struct lls_cuda_device *d, const void *x, uint32_t n_rows)
+{
+  const struct lls_cuda_op *last = lls_cuda_op_last(d);
+  if (last != NULL && last->kind == LLS_CUDA_LINEAR_EXPERTS &&
+      last->linear_experts.y == x)
+    return last->linear_experts.entries;
+  if (last != NULL && last->kind == LLS_CUDA_CODES_EXPERTS && last->codes_experts.y == x)
+    return last->codes_experts.entries;
+  return lls_cuda_padded(n_rows);
+}
+
 /* If the last record is the linear layer that computes x, lets it apply the ReLU,
  * too. */
 static bool relu_on_the_way(struct lls_cuda_device *d, const void *x, uint32_t n_rows,
@@ -178,7 +193,7 @@ static void activate(struct lls_device *device, enum lls_activation kind, void *
                      uint32_t n_rows, uint32_t columns)
 {
   struct lls_cuda_device *d = lls_cuda(device);
-  n_rows = lls_cuda_padded(n_rows);
+  n_rows = rows_of(d, x, n_rows);
   if (kind == LLS_ACT_RELU && relu_on_the_way(d, x, n_rows, columns))
     return;
   struct lls_cuda_activate *a = &lls_cuda_op_add(d, LLS_CUDA_ACTIVATE)->activate;
@@ -223,7 +238,8 @@ static struct lls_cuda_op *add_rope_write(struct lls_cuda_device *d,
   op->pool = d->pool;
   a->n_rows = lls_cuda_padded(d->step->n_rows);
   a->heads = shape->heads;
-  a->kv_heads = shape->kv_heads;
+  a->kv_heads = lls_row_kv_heads(shape);
+  a->v_heads = shape->latent ? 0 : a->kv_heads;
   a->head_dim = shape->head_dim;
   a->angles = d->angles;
   a->qkv = (void *)qkv; /* only rope writes to it */
@@ -258,13 +274,14 @@ static void rope(struct lls_device *device, const struct lls_attention_shape *sh
 {
   struct lls_cuda_device *d = lls_cuda(device);
   if (rope_shape->rotary_dims > LLS_CUDA_ROTARY_MAX ||
-      rope_shape->rotary_dims > shape->head_dim) {
+      rope_shape->first + rope_shape->rotary_dims > shape->head_dim) {
     lls_cuda_step_fail(d, -EINVAL, "rope over %u of %u dims; at most %u are supported",
                        rope_shape->rotary_dims, shape->head_dim, LLS_CUDA_ROTARY_MAX);
     return;
   }
   struct lls_cuda_op *op = add_rope_write(d, shape, qkv);
   op->rope_write.pairs = rope_shape->rotary_dims / 2;
+  op->rope_write.turned = rope_shape->first;
   int place = rope_place(d, rope_shape);
   op->rope_write.angles = d->angles + (size_t)place *
                                           (d->options.max_rows + LLS_CUDA_MOST_PADDING) *
@@ -288,9 +305,9 @@ static bool check_shape(struct lls_cuda_device *d, const struct lls_attention_sh
   bool is_group = s->group < lls_pool_groups(&d->pool->shape);
   const struct lls_pool_shape *p = &d->pool->groups[is_group ? s->group : 0];
   if (!is_group || s->kv_heads != p->kv_heads || s->head_dim != p->head_dim ||
-      layer >= p->layers)
+      layer >= p->layers || s->latent != p->latent)
     lls_cuda_step_fail(d, -EINVAL, "the cache was made for another shape");
-  else if (s->head_dim > 256 || s->heads % s->kv_heads != 0)
+  else if (s->head_dim > LLS_CUDA_HEAD_MAX || s->heads % s->kv_heads != 0)
     lls_cuda_step_fail(d, -ENOTSUP, "attention of %u heads over %u of %u dims", s->heads,
                        s->kv_heads, s->head_dim);
   return d->status == 0;
@@ -325,8 +342,11 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   a.kv_heads = shape->kv_heads;
   a.head_dim = shape->head_dim;
   a.window = shape->window;
+  a.chunked = shape->chunked;
+  a.columns = (uint32_t)lls_qkv_width(shape);
   a.soft_cap = shape->soft_cap;
   a.sinks = shape->sinks;
+  a.slopes = shape->slopes;
   a.group = shape->group;
   a.layer = layer;
   a.scale = shape->scale;
@@ -406,6 +426,12 @@ const struct lls_device_ops lls_cuda_vtable = {
     .all_reduce = all_reduce,
     .gather_columns = gather_columns,
     .cap_logits = cap_logits,
+    .xielu = lls_cuda_xielu,
+    .grow_queries = lls_cuda_grow_queries,
+    .gate_rows = lls_cuda_gate_rows,
+    .scale = lls_cuda_scale,
+    .gate_inputs = lls_cuda_gate_inputs,
+    .embed_layer = lls_cuda_embed_layer,
     .sample = lls_cuda_sample,
     .download = lls_cuda_download,
     .chosen = lls_cuda_chosen,

@@ -20,8 +20,11 @@ struct pair_shape {
   enum lls_dtype element;
   float soft_cap;
   bool sinks;
-  uint32_t turns; /* number of different windows that alternate */
-  bool int8;      /* about every other full block of the contexts is int8 */
+  bool chunked;       /* the window is a size of chunks */
+  bool slopes;        /* ALiBi */
+  bool queries_alone; /* rows that attend have no k and v */
+  uint32_t turns;     /* number of different windows that alternate */
+  bool int8;          /* about every other full block of the contexts is int8 */
 };
 
 struct pair_sequence {
@@ -54,6 +57,7 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
   pair_heads_init(&b->heads, shape->kv_heads * shape->group, shape->kv_heads,
                   shape->head_dim, shape->rotary);
   b->heads.attention.window = shape->window;
+  b->heads.attention.chunked = shape->chunked;
   b->heads.attention.soft_cap = shape->soft_cap;
   b->pool = (struct lls_pool_shape){
       .layers = PAIR_LAYERS,
@@ -135,7 +139,7 @@ static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32
   s->written.n = s->read.n = block_list(&b->blocks, n, tidy, &s->lists[0]);
   s->written.entries = s->lists[0];
   s->read.entries = s->lists[1] = pair_quantised(b, s->lists[0], s->read.n, context);
-  if (b->shape.window > 0)
+  if (b->shape.window > 0 && !b->shape.chunked)
     pair_give_back(b, s);
 }
 
@@ -146,7 +150,7 @@ struct pair_place {
   struct lls_device *device;
   struct lls_pool *pool;
   void *in, *to; /* (PAIR_ROWS) of q, k and v, and of results */
-  float *sinks;  /* NULL: none */
+  float *sinks;  /* numbers of each head; NULL: none */
 };
 
 static inline struct pair_place pair_place_open(const struct pair_batch *b,
@@ -158,10 +162,11 @@ static inline struct pair_place pair_place_open(const struct pair_batch *b,
       .to = pair_buffer(d, PAIR_ROWS, b->heads.out_columns),
   };
   float numbers[128];
-  for (uint32_t i = 0; i < b->heads.attention.heads && b->shape.sinks; i++)
-    numbers[i] = (float)i - 1;
+  bool numbered = b->shape.sinks || b->shape.slopes;
+  for (uint32_t i = 0; i < b->heads.attention.heads && numbered; i++)
+    numbers[i] = b->shape.slopes ? exp2f(-(float)(i + 1)) : (float)i - 1;
   const struct lls_tensor_view view = view_of(numbers, 1, b->heads.attention.heads);
-  if (b->shape.sinks)
+  if (numbered)
     assert_int_equal(d->ops->vector_create(d, &view, &place.sinks, NULL), 0);
   assert_int_equal(d->ops->pool_create(d, &b->pool, &place.pool, NULL), 0);
   return place;
@@ -177,6 +182,28 @@ static inline void pair_place_close(const struct pair_place *place)
     pair_release(d, place->sinks);
 }
 
+/* Begins another step, whose rows are the queries alone of one whose k and v are cached,
+ * as those of a layer that attends to what an earlier one cached. */
+static inline void pair_batch_queries(const struct pair_batch *b,
+                                      const struct pair_place *place,
+                                      const struct pair_step *s,
+                                      struct lls_attention_shape *shape)
+{
+  struct lls_device *d = place->device;
+  uint32_t columns = b->heads.out_columns, rows = s->step.n_rows;
+  float *queries = malloc((size_t)rows * columns * sizeof *queries);
+  for (uint32_t i = 0; i < rows; i++)
+    memcpy(queries + (size_t)i * columns, s->rows + (size_t)i * b->heads.columns,
+           columns * sizeof *queries);
+  shape->queries_alone = true;
+  pair_end(d);
+  pair_fill(d, queries, rows, columns, place->in);
+  assert_int_equal(d->ops->step_begin(d, place->pool, &s->step), 0);
+  if (b->shape.rotary > 0)
+    d->ops->rope(d, shape, &b->heads.rope, place->in);
+  free(queries);
+}
+
 /* One step; out (rows, out_columns) or NULL. */
 static inline void pair_batch_step(const struct pair_batch *b,
                                    const struct pair_place *place,
@@ -187,7 +214,8 @@ static inline void pair_batch_step(const struct pair_batch *b,
   const struct lls_attention_shape *a = &shape;
   void *in = place->in, *to = place->to;
   uint32_t rows = s->step.n_rows;
-  shape.sinks = place->sinks;
+  shape.sinks = b->shape.sinks ? place->sinks : NULL;
+  shape.slopes = b->shape.slopes ? place->sinks : NULL;
   pair_fill(d, s->rows, rows, b->heads.columns, in);
   assert_int_equal(d->ops->step_begin(d, place->pool, &s->step), 0);
   if (b->shape.rotary > 0)
@@ -200,6 +228,8 @@ static inline void pair_batch_step(const struct pair_batch *b,
       d->ops->attention(d, &wider, PAIR_LAYER, in, to);
       d->ops->attention(d, a, PAIR_LAYER, in, to);
     }
+    if (b->shape.queries_alone)
+      pair_batch_queries(b, place, s, &shape);
     d->ops->attention(d, a, PAIR_LAYER, in, to);
     pair_get(d, to, (size_t)rows * b->heads.out_columns, out);
   }

@@ -92,6 +92,49 @@ static void windows(const struct pair *p)
   }
 }
 
+/* Chunks of tokens instead of windows; also where rows of a sequence are in two. */
+static void chunks(const struct pair *p)
+{
+  static const uint32_t sizes[] = {1, 20, 64, 100, 1000};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i += TAP_STEP(2)) {
+    const struct pair_shape shape = {
+        .kv_heads = 1,
+        .group = 2,
+        .head_dim = i % 2 ? 128 : 64,
+        .block_tokens = 16,
+        .window = sizes[i],
+        .chunked = true,
+        .turns = i % 2,
+        .element = p->numbers,
+    };
+    struct pair_batch *b = pair_batch_open(p, &shape);
+    pair_batch_add(b, 99, 3, true);
+    pair_batch_add(b, 0, 131, false);
+    pair_batch_add(b, 190, 30, true);
+    pair_batch_add(b, 400, 1, false);
+    pair_batch_check(b);
+    pair_batch_close(b);
+  }
+}
+
+/* Scores that fall with the distance, and rows without k and v. */
+static void slopes_and_queries(const struct pair *p)
+{
+  for (uint32_t i = 0; i < 4; i++) {
+    const struct pair_shape shape = {
+        .kv_heads = 2,
+        .group = 2,
+        .head_dim = i < 2 ? 64 : 20,
+        .block_tokens = 16,
+        .rotary = i % 2 ? 16 : 0,
+        .slopes = i % 2 == 0,
+        .queries_alone = i % 2 == 1,
+        .element = p->numbers,
+    };
+    pair_batch_mixed(p, &shape);
+  }
+}
+
 /* The emulated GPU has 4 multiprocessors: these contexts are cut in pieces, and the long
  * prompt's last rows are. */
 static void long_contexts(const struct pair *p)
@@ -259,6 +302,8 @@ PAIR_TEST(caches)
 PAIR_TEST(block_sizes)
 PAIR_TEST(groups)
 PAIR_TEST(windows)
+PAIR_TEST(chunks)
+PAIR_TEST(slopes_and_queries)
 PAIR_TEST(long_contexts)
 PAIR_TEST(uneven_batches)
 PAIR_TEST(shared_blocks)
@@ -284,7 +329,7 @@ int main(void)
       cmocka_unit_test(test_uneven_batches),   cmocka_unit_test(test_shared_blocks),
       cmocka_unit_test(test_repeated_decodes), cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_prompts),          cmocka_unit_test(test_without_hopper),
-
+      cmocka_unit_test(test_chunks),           cmocka_unit_test(test_slopes_and_queries),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,17 +37,19 @@ struct worst {
   bool is_mixture;
 };
 
-static struct worst run(const char *model, const struct drive_options *options)
+/* Drives the model by n of the rules. */
+static struct worst run_by(const char *model, const struct drive_options *options,
+                           const struct drive_rule *own, size_t n)
 {
   struct drive_model m = {0};
   struct worst worst = {0};
   drive_open(&m, model, options);
   worst.layers = lls_engine_config(m.engine)->layers;
   worst.is_mixture = lls_engine_config(m.engine)->mixture.experts > 0;
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-    if (rules[i].hidden && lls_engine_why_no_hidden(m.engine) != NULL)
+  for (size_t i = 0; i < n; i++) {
+    if (own[i].hidden && lls_engine_why_no_hidden(m.engine) != NULL)
       continue;
-    struct drive_outcome o = drive_run(&m, &rules[i]);
+    struct drive_outcome o = drive_run(&m, &own[i]);
     worst.absolute = fmax(worst.absolute, o.worst_absolute);
     worst.relative = fmax(worst.relative, o.worst_relative);
     bool close = o.gap_at_wrong < 2 * o.worst_absolute;
@@ -57,6 +59,11 @@ static struct worst run(const char *model, const struct drive_options *options)
   }
   drive_close(&m);
   return worst;
+}
+
+static struct worst run(const char *model, const struct drive_options *options)
+{
+  return run_by(model, options, rules, sizeof rules / sizeof *rules);
 }
 
 /* Logits of prompts are compared: they come in small chunks and leave in between. */
@@ -163,6 +170,28 @@ static void test_emulated(void **state)
   unsigned before = simt_graph_launches();
   check(*state, lls_device_module.create);
   assert_true(simt_graph_launches() > before);
+}
+
+/* Models whose operations others have but for a few: one rule each in f32, chunks beside
+ * decodes with a swap between, and in bf16 if they are no mixtures. */
+static void test_family(void **state)
+{
+  struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                  .cache_element = LLS_F32,
+                                  .groups = LLS_MAX_GROUPS,
+                                  .create_device = lls_device_module.create};
+  if (getenv("LLS_GPU_ONLY") != NULL)
+    skip_because("LLS_GPU_ONLY is set");
+  struct worst f32 = run_by(*state, &options, &rules[1], 1);
+  print_message("# %s: f32 worst logit %.2g\n", (const char *)*state, f32.absolute);
+  assert_true(f32.absolute <= F32_TOLERANCE);
+  if (f32.is_mixture || TAP_SANITIZED)
+    return;
+  options.weights = LLS_WEIGHTS_BF16;
+  options.cache_element = LLS_BF16;
+  struct worst bf16 = run_by(*state, &options, &rules[0], 1);
+  print_message("# bf16 worst row %.2g\n", bf16.relative);
+  assert_true(bf16.relative <= BF16_TOLERANCE * bf16.layers);
 }
 
 static int create_on_gpu(const struct lls_device_options *options,
@@ -313,7 +342,11 @@ int main(void)
               qwen2[] = "qwen2-window", qwen3[] = "qwen3", smollm3[] = "smollm3",
               olmo2[] = "olmo2", phi3[] = "phi3-long", gemma2[] = "gemma2",
               gemma3[] = "gemma3", mixtral[] = "mixtral", qwen3_moe[] = "qwen3-moe",
-              gpt_oss[] = "gpt-oss";
+              gpt_oss[] = "gpt-oss", apertus[] = "apertus", nemotron[] = "nemotron",
+              bloom[] = "bloom", glm_4_5[] = "glm-4.5", minimax_m2[] = "minimax-m2",
+              ministral_3[] = "ministral-3", qwen2_moe[] = "qwen2-moe",
+              llama_4[] = "llama-4", gemma_4_e4b[] = "gemma-4-e4b",
+              gemma_4_26b[] = "gemma-4-26b";
   const struct CMUnitTest tests[] = {
       {"emulated llama", test_emulated, NULL, NULL, llama},
       {"emulated opt", test_emulated, NULL, NULL, opt},
@@ -329,6 +362,16 @@ int main(void)
       {"emulated mixtral", test_emulated, NULL, NULL, mixtral},
       {"emulated qwen3-moe", test_emulated, NULL, NULL, qwen3_moe},
       {"emulated gpt-oss", test_emulated, NULL, NULL, gpt_oss},
+      {"emulated Apertus", test_family, NULL, NULL, apertus},
+      {"emulated Nemotron", test_family, NULL, NULL, nemotron},
+      {"emulated BLOOM", test_family, NULL, NULL, bloom},
+      {"emulated GLM-4.5", test_family, NULL, NULL, glm_4_5},
+      {"emulated MiniMax-M2", test_family, NULL, NULL, minimax_m2},
+      {"emulated Ministral 3", test_family, NULL, NULL, ministral_3},
+      {"emulated Qwen2-MoE", test_family, NULL, NULL, qwen2_moe},
+      {"emulated Llama 4", test_family, NULL, NULL, llama_4},
+      {"emulated Gemma 4 E4B", test_family, NULL, NULL, gemma_4_e4b},
+      {"emulated Gemma 4 26B", test_family, NULL, NULL, gemma_4_26b},
       {"memory", test_memory, NULL, NULL, NULL},
       {"too little memory", test_too_little_memory, NULL, NULL, NULL},
       {"KV form alone", test_kv_only, NULL, NULL, NULL},

@@ -148,6 +148,104 @@ static void long_rows(const struct pair *p)
   with_size(p, PAIR_ROWS, LONG, many_activations);
 }
 
+/* ---- what few models need ---------------------------------------------------------- */
+
+static void run_xielu(const struct rows *r, void *x, void *y, int variant)
+{
+  static const struct lls_xielu parameters[] = {{0.8f, 1.1f, 0.5f, -1e-6f},
+                                                {2, 0.5f, 0.25f, -0.3f}};
+  (void)x;
+  r->d->ops->xielu(r->d, &parameters[variant], y, r->n, r->columns);
+}
+
+/* The scores are a product with numbers of their own, in f32. */
+static void run_gate(const struct rows *r, void *x, void *y, int variant)
+{
+  const struct lls_device_ops *ops = r->d->ops;
+  const struct lls_tensor_view view = view_of(r->weight, 1, r->columns);
+  struct lls_weight *w;
+  void *scores;
+  (void)variant;
+  assert_int_equal(ops->weight_create(r->d, &view, NULL, 1, LLS_WEIGHTS_F32, &w, NULL),
+                   0);
+  assert_int_equal(
+      ops->alloc(r->d, LLS_MEMORY_DEVICE, (r->n + 8) * sizeof(float), &scores), 0);
+  ops->logits(r->d, w, x, r->n, scores);
+  ops->gate_rows(r->d, scores, y, r->n, r->columns);
+  pair_get(r->d, y, 1, &(float){0});
+  ops->weight_destroy(r->d, w);
+  pair_release(r->d, scores);
+}
+
+static void run_scale(const struct rows *r, void *x, void *y, int variant)
+{
+  (void)x;
+  r->d->ops->scale(r->d, variant == 0 ? 0.37f : -2, r->n, r->columns, y);
+}
+
+static void run_gate_inputs(const struct rows *r, void *x, void *y, int kind)
+{
+  r->d->ops->gate_inputs(r->d, (enum lls_activation)kind, x, r->n, r->columns, y);
+}
+
+/* The table has rows for half of the tokens only. */
+static void run_embed_layer(const struct rows *r, void *x, void *y, int variant)
+{
+  const struct lls_device_ops *ops = r->d->ops;
+  const struct lls_tensor_view view = view_of(r->x, r->n, r->columns);
+  int32_t ids[PAIR_ROWS];
+  void *table;
+  (void)x;
+  (void)variant;
+  for (uint32_t i = 0; i < r->n; i++)
+    ids[i] = (int32_t)(i * 5 % (2 * r->n));
+  assert_int_equal(ops->table_create(r->d, &view, &table, NULL), 0);
+  pair_end(r->d);
+  pair_begin(r->d, ids, r->n);
+  ops->embed_layer(r->d, table, 1.5f, y);
+  pair_get(r->d, y, 1, &(float){0});
+  ops->table_destroy(r->d, table);
+}
+
+/* Rows are one head of q, with k and v behind it; positions are from 5 on. */
+static void run_grow(const struct rows *r, void *x, void *y, int variant)
+{
+  const struct lls_attention_shape shape = {
+      .heads = 1, .kv_heads = 1, .head_dim = r->columns / 3};
+  const struct lls_query_growth growth = {
+      .factor = 0.1f, .every = variant == 0 ? 4 : 1000, .offset = 1};
+  int32_t positions[PAIR_ROWS];
+  (void)x;
+  for (uint32_t i = 0; i < r->n; i++)
+    positions[i] = (int32_t)(5 + 3 * i);
+  pair_end(r->d);
+  pair_begin(r->d, positions, r->n);
+  r->d->ops->grow_queries(r->d, &shape, &growth, y);
+}
+
+static void extras(struct rows *r)
+{
+  double e = pair_epsilon(r->p);
+  uint32_t n = r->columns;
+  compare_rows(r, "squared ReLU", run_activate, LLS_ACT_SQUARED_RELU, n, n, e, 1e-6);
+  for (int i = 0; i < 2; i++) {
+    compare_rows(r, "xielu", run_xielu, i, n, n, e, 1e-5);
+    compare_rows(r, "scale", run_scale, i, n, n, e, 0);
+    if (n % 3 == 0)
+      compare_rows(r, "grow_queries", run_grow, i, n, n, e, 1e-6);
+  }
+  compare_rows(r, "gate_rows", run_gate, 0, n, n, 2 * e, 1e-3);
+  compare_rows(r, "gate_inputs", run_gate_inputs, LLS_ACT_GELU_TANH, n, n, e, 1e-5);
+  compare_rows(r, "embed_layer", run_embed_layer, 0, n, n, e, 1e-5);
+}
+
+/* Columns of three heads, which are and are not multiples of 16 bytes. */
+static void extras_of_threes(const struct pair *p)
+{
+  with_size(p, 5, 96, extras);
+  with_size(p, 3, 21, extras);
+}
+
 /* ---- lookups ----------------------------------------------------------------------- */
 
 static void run_gather(const struct rows *r, void *x, void *y, int variant)
@@ -355,6 +453,7 @@ static void all(const struct pair *p, void (*test)(struct rows *))
 
 TEST_ROWS(norms)
 TEST_ROWS(activations)
+TEST_ROWS(extras)
 TEST_ROWS(lookups)
 TEST_ROWS(products)
 TEST_ROWS(products_of_one)
@@ -364,6 +463,13 @@ static void test_long_rows(void **state)
   (void)state;
   each_pair(LLS_F32, 2 * LONG, long_rows);
   each_pair(LLS_BF16, 2 * LONG, long_rows);
+}
+
+static void test_extras_of_threes(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, MAX_COLUMNS, extras_of_threes);
+  each_pair(LLS_BF16, MAX_COLUMNS, extras_of_threes);
 }
 
 static void test_logits(void **state)
@@ -390,11 +496,17 @@ static void test_dummies(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_norms),           cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_lookups),         cmocka_unit_test(test_products),
-      cmocka_unit_test(test_products_of_one), cmocka_unit_test(test_logits),
-      cmocka_unit_test(test_refusals),        cmocka_unit_test(test_dummies),
+      cmocka_unit_test(test_norms),
+      cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_lookups),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_products_of_one),
+      cmocka_unit_test(test_logits),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_dummies),
       cmocka_unit_test(test_long_rows),
+      cmocka_unit_test(test_extras),
+      cmocka_unit_test(test_extras_of_threes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,7 +93,7 @@ static void check_lanes(const struct planned *p, uint32_t tiles)
 {
   const struct lls_cuda_piece *pieces = on_host(p, p->plan->pieces);
   const uint32_t *lanes = on_host(p, p->plan->lanes);
-  uint32_t places = p->pool->attention_slots / KV_HEADS;
+  uint32_t places = p->pool->attention_slots[0] / KV_HEADS;
   uint32_t wanted = tiles < places ? tiles : places;
   assert_int_equal(p->plan->n_lanes, wanted);
   for (uint32_t lane = 0; lane < wanted; lane++) {

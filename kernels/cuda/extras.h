@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that few models need (core/device/extras.h), as the host side of this folder
+ * sees them; see kernels.h. */
+#ifndef LLS_CUDA_EXTRAS_H
+#define LLS_CUDA_EXTRAS_H
+
+#include "kernels/cuda/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- extras.cu ------------------------------------------------------------------- */
+
+enum lls_cuda_change_kind {
+  LLS_CUDA_XIELU, /* x becomes xielu(x) */
+  LLS_CUDA_GROW,  /* x is multiplied by the growth of its row's position */
+  LLS_CUDA_GATE,  /* x is multiplied by the logistic function of its row's score */
+  LLS_CUDA_SCALE, /* x is multiplied by a factor */
+};
+
+/* Changes the first `columns` numbers of each row in place. */
+struct lls_cuda_change {
+  enum lls_cuda_change_kind kind;
+  uint32_t n_rows, columns;
+  uint32_t stride; /* elements from row to row */
+  struct lls_xielu xielu;
+  struct lls_query_growth growth;
+  float factor;
+  const float *scores; /* (n_rows) */
+  void *x;
+};
+
+int lls_cuda_run_change(cudaStream_t, enum lls_dtype numbers,
+                        const struct lls_cuda_step *, const struct lls_cuda_change *);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
