@@ -7,6 +7,8 @@
 #include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/cpu.h"
 
+#include <string.h>
+
 /* Columns of a part are multiples of this, but for the last. */
 #define GRAIN 64
 /* Channels of a convolution in a part: a row's share is 4 KiB. */
@@ -29,12 +31,36 @@ static size_t parts_of_head(const struct work *w)
   return (w->columns + w->part - 1) / w->part;
 }
 
+float *lls_cpu_begin_state(const struct lls_recurrent_span *s, size_t head, size_t rows,
+                           size_t columns, size_t begin, size_t end)
+{
+  float *to = s->to + head * rows * columns;
+  const float *from = s->from == NULL ? NULL : s->from + head * rows * columns;
+  for (size_t i = begin; i < rows * columns; i += columns) {
+    if (from == NULL)
+      memset(to + i, 0, (end - begin) * sizeof *to);
+    else
+      memmove(to + i, from + i, (end - begin) * sizeof *to);
+  }
+  return to;
+}
+
+/* A span without rows, behind a copy of the state at a step's end. */
+static void keep_state(const struct work *w, const struct lls_recurrent_span *span,
+                       uint32_t head, size_t begin, size_t end)
+{
+  size_t rows = w->delta != NULL ? w->delta->key_dim : w->space->state_dim;
+  lls_cpu_begin_state(span, head, rows, w->columns, begin, end);
+}
+
 static void compute(const struct work *w, const struct lls_recurrent_span *span,
                     uint32_t head, size_t begin, size_t end)
 {
   const struct lls_cpu_recurrent_kernels *k = &w->device->kernels.recurrent;
   if (w->conv != NULL)
     k->conv(w->conv, span, begin, end);
+  else if (span->n_rows == 0)
+    keep_state(w, span, head, begin, end);
   else if (w->delta != NULL)
     k->delta(w->delta, span, head, begin, end);
   else

@@ -150,6 +150,11 @@ static inline size_t lls_space_floats(const struct lls_state_space *s)
   return (size_t)s->heads * s->state_dim * s->head_dim;
 }
 
+/* recurrent.c: columns [begin, end) of a head's state of rows and columns become those
+ * before the span. Returns the head's state. */
+float *lls_cpu_begin_state(const struct lls_recurrent_span *, size_t head, size_t rows,
+                           size_t columns, size_t begin, size_t end);
+
 /* recurrent.c: on all threads of the device; [step], not inside a run. Spans of one
  * sequence follow each other in their order, each with the state that the one before
  * wrote as its `from` (a step that keeps a state in its middle). */

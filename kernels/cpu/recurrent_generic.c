@@ -63,22 +63,6 @@ static void conv(const struct lls_short_conv *c, const struct lls_recurrent_span
 
 /* ---- the gated delta rule -------------------------------------------------------- */
 
-/* Columns [begin, end) of a head's state become those before the span; returns the
- * head's state. */
-static float *begin_state(const struct lls_recurrent_span *s, size_t head, size_t rows,
-                          size_t columns, size_t begin, size_t end)
-{
-  float *to = s->to + head * rows * columns;
-  const float *from = s->from == NULL ? NULL : s->from + head * rows * columns;
-  for (size_t i = begin; i < rows * columns; i += columns) {
-    if (from == NULL)
-      memset(to + i, 0, (end - begin) * sizeof *to);
-    else
-      memmove(to + i, from + i, (end - begin) * sizeof *to);
-  }
-  return to;
-}
-
 static void normalise(const struct lls_row_input *x, size_t row, size_t head, size_t n,
                       double epsilon, double scale, double *y)
 {
@@ -126,7 +110,7 @@ static void delta(const struct lls_gated_delta *d, const struct lls_recurrent_sp
                   uint32_t head, size_t begin, size_t end)
 {
   const size_t columns = d->value_dim;
-  float *state = begin_state(s, head, d->key_dim, columns, begin, end);
+  float *state = lls_cpu_begin_state(s, head, d->key_dim, columns, begin, end);
   struct delta_row r;
   for (size_t row = s->first_row; row < s->first_row + s->n_rows; row++) {
     read_delta_row(d, row, head, &r);
@@ -172,7 +156,7 @@ static void space(const struct lls_state_space *p, const struct lls_recurrent_sp
 {
   const size_t columns = p->head_dim;
   const double skip = p->d == NULL ? 0 : (double)p->d[head];
-  float *state = begin_state(s, head, p->state_dim, columns, begin, end);
+  float *state = lls_cpu_begin_state(s, head, p->state_dim, columns, begin, end);
   for (size_t row = s->first_row; row < s->first_row + s->n_rows; row++) {
     struct space_row r = read_space_row(p, row, head);
     float *out = p->out.at + row * p->out.stride + head * columns;

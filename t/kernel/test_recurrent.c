@@ -309,8 +309,8 @@ static void test_gated_norms_are_transformers(void **state)
  * begins with, all in one call or each in its own; the same bits as without a cut. */
 static void check_cuts(struct lls_device *device, struct layer *l, uint32_t rows)
 {
-  struct numbers whole = copy(l->state), states[MOST_PARTS];
-  struct lls_recurrent_span spans[MOST_PARTS] = {{0, rows, whole.at, whole.at}};
+  struct numbers whole = copy(l->state), states[MOST_PARTS + 1];
+  struct lls_recurrent_span spans[MOST_PARTS + 1] = {{0, rows, whole.at, whole.at}};
   run(device, l, spans, 1);
   struct numbers wanted = copy(l->out);
   memset(l->out.at, 0, l->out.n * sizeof(float));
@@ -322,6 +322,10 @@ static void check_cuts(struct lls_device *device, struct layer *l, uint32_t rows
         row, most, n == 0 ? l->state.at : states[n - 1].at, states[n].at};
     row += most;
   }
+  /* a copy at the end: no rows */
+  states[n] = randoms(l->state.n);
+  spans[n] = (struct lls_recurrent_span){rows, 0, states[n - 1].at, states[n].at};
+  n++;
   if (random_bits() % 2)
     run(device, l, spans, n);
   else
