@@ -117,6 +117,7 @@ struct lls_api_params {
   bool add_generation_prompt, continue_final_message;
   int64_t truncate_prompt_tokens; /* keep this many tokens; LLS_UNSET: all; LLS_ENDLESS:
                                      as many as leave room for the answer */
+  bool cut_end; /* of a prompt too long for that its end is dropped, not its beginning */
   /* /tokenize: return_token_strs is vLLM's, the other two are llama.cpp's */
   bool return_token_strs, add_special, with_pieces;
   uint32_t pooling;       /* enum lls_pooling: a vector instead of tokens */

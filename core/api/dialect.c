@@ -107,21 +107,25 @@ const struct lls_framing lls_framing_named = {
 
 /* ---- what an answer says ----------------------------------------------------------- */
 
-/* Returns the prompt tokens found in the cache. Of the choices of one prompt the one with
- * the fewest counts: it computed the prompt, and the other choices then found its
- * blocks. */
-static int64_t cached_tokens(const struct lls_generation *generation)
+/* Adds the prompt tokens found in the cache, and those computed in whole blocks. Of the
+ * choices of one prompt the one with the fewest found counts: it computed the prompt, and
+ * the other choices then found its blocks. */
+static void count_cached(const struct lls_generation *generation, struct lls_usage *usage)
 {
   uint32_t n = (uint32_t)generation->params.n;
-  int64_t sum = 0;
   for (uint32_t first = 0; first < generation->n_choices; first += n) {
     uint32_t least = UINT32_MAX;
     for (uint32_t i = first; i < first + n; i++)
       if (generation->choices[i].shared_tokens < least)
         least = generation->choices[i].shared_tokens;
-    sum += least != UINT32_MAX ? least : 0;
+    if (least == UINT32_MAX)
+      continue;
+    uint32_t block = generation->api->config.block_tokens;
+    size_t whole = generation->choices[first].prompt->n_tokens;
+    whole -= block > 0 ? whole % block : whole;
+    usage->cached += least;
+    usage->created += whole > least ? (int64_t)whole - least : 0;
   }
-  return sum;
 }
 
 json_t *lls_choice_text(const struct lls_choice *choice)
@@ -131,7 +135,8 @@ json_t *lls_choice_text(const struct lls_choice *choice)
 
 struct lls_usage lls_generation_usage(const struct lls_generation *generation)
 {
-  struct lls_usage usage = {.cached = cached_tokens(generation)};
+  struct lls_usage usage = {0};
+  count_cached(generation, &usage);
   for (size_t i = 0; i < generation->prompts.count; i++)
     usage.prompt += (int64_t)generation->prompts.prompts[i].n_tokens;
   for (uint32_t i = 0; i < generation->n_choices; i++) {

@@ -282,6 +282,15 @@ static void keep_vector(struct lls_choice *choice, const struct lls_event *event
     memcpy(choice->vector, event->pooled, bytes);
 }
 
+static void keep_times(struct lls_choice *choice, const struct lls_event *event)
+{
+  if (event->first_scheduled_ns == LLS_NEVER)
+    return;
+  choice->queued_ns = event->first_scheduled_ns - event->arrival_ns;
+  if (event->first_token_ns > event->first_scheduled_ns)
+    choice->prefill_ns = event->first_token_ns - event->first_scheduled_ns;
+}
+
 static void on_finished(struct lls_choice *choice, const struct lls_event *event)
 {
   struct lls_generation *generation = choice->generation;
@@ -292,6 +301,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   generation->n_unfinished--;
   lls_account(choice, event);
   keep_vector(choice, event);
+  keep_times(choice, event);
   if (lls_generation_is_wanted(generation)) {
     if (live && has_failed(choice, event, &error)) {
       flush(choice);

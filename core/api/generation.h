@@ -64,6 +64,9 @@ struct lls_choice {
   int32_t stop_token; /* the stop_token_ids token that ended it, or -1 */
   int64_t first_token_ns, last_token_ns; /* times by main's clock; 0: no token yet */
   int64_t longest_gap_ns;                /* longest time between two tokens */
+  /* durations by the step loop's clock, once it has ended: until it first ran, and from
+   * then to its first token; 0: it did not */
+  int64_t queued_ns, prefill_ns;
   int64_t progress_ns; /* time of the last report of progress; 0: none yet */
 };
 
@@ -104,6 +107,7 @@ static inline const char *lls_generation_model(const struct lls_generation *gene
 /* Tokens of a request, for its answer. */
 struct lls_usage {
   int64_t prompt, cached; /* cached: of the prompt's, found in the cache */
+  int64_t created;        /* of the prompt's, computed in whole blocks of the cache */
   int64_t completion, reasoning;
 };
 

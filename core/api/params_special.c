@@ -310,14 +310,19 @@ int lls_param_truncation_side(const json_t *value, const char *name,
                               struct lls_api_params *out, struct lls_api_error *error)
 {
   char shown[48];
-  const char *side = context->is_encoder ? "right" : "left";
   const char *text = json_string_value(value);
-  (void)out;
-  if (text != NULL && strcmp(text, side) == 0)
+  bool right = text != NULL && strcmp(text, "right") == 0;
+  bool left = text != NULL && strcmp(text, "left") == 0;
+  out->cut_end = right;
+  if (right || (left && !context->is_encoder))
     return 0;
-  return lls_api_fail(error, 400, "unsupported_parameter", name,
-                      "'%s' must be \"%s\", which this model's prompts lose, not %s",
-                      name, side, lls_json_excerpt(value, shown, sizeof shown));
+  if (left)
+    return lls_api_fail(error, 400, "unsupported_parameter", name,
+                        "'%s' must be \"right\", the side that this model's texts lose",
+                        name);
+  return lls_api_fail(error, 400, NULL, name,
+                      "'%s' must be \"left\" or \"right\", not %s", name,
+                      lls_json_excerpt(value, shown, sizeof shown));
 }
 
 int lls_param_true(const json_t *value, const char *name,

@@ -152,6 +152,9 @@ static int read_member(const char *key, const json_t *value,
     return lls_param_regex(value, name, context, out, error);
   if (strcmp(key, "choice") == 0)
     return lls_param_choice(value, name, context, out, error);
+  if (strcmp(key, "grammar") == 0 && json_is_string(value) &&
+      json_string_length(value) == 0)
+    return lls_api_fail(error, 400, NULL, name, "'%s' must not be empty", name);
   if (strcmp(key, "grammar") == 0)
     return lls_param_grammar(value, name, context, out, error);
   if (strcmp(key, "json_object") == 0)

@@ -94,7 +94,8 @@ static void cut(const struct reading *r, struct lls_api_prompt *prompt)
   size_t most = most_tokens(r);
   if (most <= prompt->n_added + prompt->n_after || most >= prompt->n_tokens)
     return;
-  if (r->config->encoder.is_one || r->config->encoder.form != NULL) {
+  bool ends = r->config->encoder.is_one || r->config->encoder.form != NULL;
+  if (ends || r->params->cut_end) {
     cut_end(prompt, most);
     return;
   }

@@ -59,6 +59,7 @@ struct lls_api_limits { /* keys of [server] for the front end */
   int64_t request_timeout;    /* from a request's arrival to its end; 0 = none */
   bool strict_params;         /* unknown parameters are refused */
   bool cut_max_tokens;        /* max_tokens beyond the room are cut to it */
+  bool request_metrics;       /* answers have vLLM's times of their request */
   bool trust_chat_template;   /* requests may bring a chat template */
   bool escape_special_tokens; /* core/api/plain_text.h */
   int64_t any_model;          /* enum lls_any_model */

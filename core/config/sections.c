@@ -97,6 +97,12 @@ static const struct lls_param server_params[] = {
                    "that room, instead of refused; llama.cpp's and Ollama's own paths "
                    "always cut",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(
+        api, request_metrics, "false",
+        "answers of chats and completions have \"metrics\", the times of their "
+        "request (vLLM's --enable-per-request-metrics); in a stream its last "
+        "chunk, with include_usage",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, trust_chat_template, "false",
                    "requests may bring a chat_template, a Jinja program that the server "
                    "runs within the limits of the model's own template (vLLM's "

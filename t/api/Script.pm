@@ -225,7 +225,7 @@ sub body {
     my $answer = $self->server->post($path, \%probe);
     return (undef, $answer) if !$answer->{success};
     my $usage = $answer->{json}{usage};
-    my $lacks = $self->start($k) - ($usage->{prompt_tokens} // $usage->{input_tokens}) - ($usage->{cache_read_input_tokens} // 0);
+    my $lacks = $self->start($k) - ($usage->{prompt_tokens} // $usage->{input_tokens}) - ($usage->{cache_read_input_tokens} // 0) - ($usage->{cache_creation_input_tokens} // 0);
     die "the prompt is longer than start($k): first => " . ($self->{first} - $lacks) . "\n" if $lacks < 0;
     pad($padded, $lacks);
     return ($padded, undef);

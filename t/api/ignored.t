@@ -27,7 +27,7 @@ sub chat { return ask('chat/completions', @ask, @_) }
 my @refused = (lora => 'x', lora_path => 'x', lora_request => { name => 'x' }, format => 'json', web_search_options => { search_context_size => 'low' },
     prompt_embeds => 'AAAA', suffix => 0, tfs_z => 0.5, top_a => 0.2,
     repeat_penalty => 1.3, n_probs => 3, eta_cutoff => 3,
-    use_beam_search => $true, logits_processors => ['x'], watermark => $true, return_hidden_states => $true, length_penalty => 2, truncation_side => 'right');
+    use_beam_search => $true, logits_processors => ['x'], watermark => $true, return_hidden_states => $true, length_penalty => 2);
 while (my ($name, $value) = splice @refused, 0, 2) {
     for my $path ('chat/completions', 'completions') {
         next if $name eq 'suffix';

@@ -10,6 +10,7 @@ use FindBin;
 use lib $FindBin::Bin;
 use File::Temp;
 use JSON::PP;
+use List::Util 'sum';
 use LlmServer;
 use Script;
 use Test::More;
@@ -20,6 +21,8 @@ srand($ENV{LLS_SEED} // 40);
 
 sub user { return (messages => [{ role => 'user', content => $_[0] }]) }
 sub ask { my ($body, $headers) = @_; return $fake->post('/v1/messages', { max_tokens => 8, %$body }, $headers) }
+# Counts the prompt's tokens: those found in the cache, put into it, and the rest.
+sub prompt_tokens { my ($message) = @_; return sum map { $message->{usage}{"${_}input_tokens"} // 0 } '', 'cache_creation_', 'cache_read_' }
 sub text_of { return join '', map { $_->{text} } grep { $_->{type} eq 'text' } @{ $_[0]{content} } }
 
 # The events of a stream, each of which bears its type twice.
@@ -88,7 +91,8 @@ my @events   = events($streamed);
 is_deeply [map { $_->{type} } @events[0 .. 3]], [qw(message_start content_block_start ping content_block_delta)], 'it begins in order';
 is_deeply [map { $_->{type} } @events[-3 .. -1]], [qw(content_block_stop message_delta message_stop)], '  and so it ends';
 is_deeply [@{ $events[0]{message} }{qw(type role content stop_reason stop_sequence)}], ['message', 'assistant', [], undef, undef], 'the start has no content';
-cmp_ok $events[0]{message}{usage}{input_tokens}, '>', 3, '  and counts the input';
+is_deeply $events[0]{message}{usage}, { input_tokens => prompt_tokens({ usage => $events[-2]{usage} }), cache_creation_input_tokens => 0, cache_read_input_tokens => 0, output_tokens => 0 },
+    '  and counts the whole prompt as input';
 is_deeply $events[1], { type => 'content_block_start', index => 0, content_block => { type => 'text', text => '' } }, 'the block is told empty';
 is_deeply $events[-2]{delta}, { stop_reason => 'max_tokens', stop_sequence => undef }, 'the end has the reason';
 is $events[-2]{usage}{output_tokens}, 8, '  and the tokens';
@@ -107,7 +111,7 @@ like $events[-1]{error}{message}, qr/the engine failed/, '  with the reason';
 sub prompt_of {
     my (%body) = @_;
     my $one = ask({ %body, max_tokens => 1 })->{json};
-    my $n   = $one->{usage}{input_tokens} or return $one->{error}{message};
+    my $n   = prompt_tokens($one) or return $one->{error}{message};
     (my $text = text_of(ask({ %body, max_tokens => $n - 1 })->{json})) =~ s/\A //;
     return $text;
 }
@@ -123,10 +127,10 @@ is prompt_of(messages => [{ role => 'user', content => 'e' },
 is prompt_of(messages => [{ role => 'user', content => 'e' }, { role => 'assistant', content => [{ type => 'tool_use', id => 'c1', name => 'w', input => {} }] },
         { role => 'user', content => [{ %$result, is_error => $true, content => [text('no'), text('sun')] }] }]), "user: e\nassistant: \ntool: Error:\nno\nsunc1", 'a result that is an error';
 my @begun = (messages => [{ role => 'user', content => 'e' }, { role => 'assistant', content => 'It is' }]);
-my $begun = ask({ @begun, max_tokens => 1 })->{json}{usage}{input_tokens};
+my $begun = prompt_tokens(ask({ @begun, max_tokens => 1 })->{json});
 is text_of(ask({ @begun, max_tokens => $begun })->{json}), " user: e\nassistant: It is", 'the last turn of the assistant is continued: no line end follows';
 my $count = $fake->post('/v1/messages/count_tokens', { system => 'Be brief.', user('Once') })->{json};
-is_deeply $count, { input_tokens => ask({ system => 'Be brief.', user('Once') })->{json}{usage}{input_tokens} }, 'count_tokens says what a request counts';
+is_deeply $count, { input_tokens => prompt_tokens(ask({ system => 'Be brief.', user('Once') })->{json}) }, 'count_tokens says what a request counts';
 cmp_ok $fake->post('/v1/messages/count_tokens', { user('a ' x 2000) })->{json}{input_tokens}, '>', 512, '  also of a prompt that is too long';
 
 # ---- refused ---------------------------------------------------------------------------

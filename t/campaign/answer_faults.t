@@ -73,7 +73,7 @@ sub seen {
     return undef if $stores && $path eq '/v1/responses' && $text =~ /"store":false/; # it says that it could not be stored
     $text =~ s/"(?:id|item_id|call_id)": ?"[^"]*"/ID/g;
     # a prefix that the cache could not look up without memory is computed, and counted as such
-    $text =~ s/"input_tokens":\d+,"cache_creation_input_tokens":0,"cache_read_input_tokens":\d+/COUNTS/g if $path eq '/v1/messages';
+    $text =~ s/"input_tokens":\d+,"cache_creation_input_tokens":\d+,"cache_read_input_tokens":\d+/COUNTS/g if $path eq '/v1/messages';
     $text =~ s/"created(?:_at)?": ?\d+/CREATED/g;
     my %headers = %{ $answer->{headers} };
     delete @headers{qw(date x-request-id request-id)};

@@ -214,14 +214,27 @@ static void take(struct lls_message *m, json_t *delta, bool streams)
 
 /* ---- the message ------------------------------------------------------------------- */
 
-/* Tokens found in the cache are counted apart from the input's. */
+static json_t *counts(int64_t input, int64_t created, int64_t read, int64_t output)
+{
+  return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)input,
+                   "cache_creation_input_tokens", (json_int_t)created,
+                   "cache_read_input_tokens", (json_int_t)read, "output_tokens",
+                   (json_int_t)output);
+}
+
+/* Tokens found in the cache, and those put into it, are counted apart from the input's:
+ * the three together are the prompt's. */
 static json_t *usage(const struct lls_generation *generation)
 {
   struct lls_usage n = lls_generation_usage(generation);
-  return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens",
-                   (json_int_t)(n.prompt - n.cached), "cache_creation_input_tokens",
-                   (json_int_t)0, "cache_read_input_tokens", (json_int_t)n.cached,
-                   "output_tokens", (json_int_t)n.completion);
+  return counts(n.prompt - n.cached - n.created, n.created, n.cached, n.completion);
+}
+
+/* At the beginning of a stream the whole prompt is input, as in vLLM. Clients replace
+ * this by the counts of message_delta. */
+static json_t *first_usage(const struct lls_generation *generation)
+{
+  return counts(lls_generation_usage(generation).prompt, 0, 0, 0);
 }
 
 static const char *stop_reason(const struct lls_choice *choice)
@@ -246,19 +259,19 @@ static void put_end(json_t **object, const struct lls_choice *choice)
                    : json_null());
 }
 
-static json_t *message(const struct lls_generation *generation, json_t *blocks)
+static json_t *message(const struct lls_generation *generation, json_t *blocks,
+                       json_t *tokens)
 {
   return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "id", generation->id, "type",
                    "message", "role", "assistant", "model",
-                   lls_generation_model(generation), "content", blocks, "usage",
-                   usage(generation));
+                   lls_generation_model(generation), "content", blocks, "usage", tokens);
 }
 
 json_t *lls_message_whole(const struct lls_generation *generation)
 {
   struct lls_message *m = generation->state;
   close_block(m, false);
-  json_t *object = message(generation, json_incref(m->blocks));
+  json_t *object = message(generation, json_incref(m->blocks), usage(generation));
   put_end(&object, &generation->choices[0]);
   return object;
 }
@@ -268,7 +281,7 @@ static void begin(struct lls_message *m, const struct lls_generation *generation
   if (m->begun)
     return;
   m->begun = true;
-  json_t *object = message(generation, json_array());
+  json_t *object = message(generation, json_array(), first_usage(generation));
   lls_json_put(&object, "stop_reason", json_null());
   lls_json_put(&object, "stop_sequence", json_null());
   emit(m, "message_start", json_pack("{s:o}", "message", object));

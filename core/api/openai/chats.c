@@ -97,6 +97,7 @@ static json_t *end(const struct lls_generation *generation)
   json_t *object = envelope(generation, "chat.completion.chunk", json_array());
   lls_json_put(&object, "usage", usage(generation));
   lls_wire_put_timings(&object, &generation->choices[0]);
+  lls_wire_put_metrics(&object, generation);
   lls_json_add(&events, object);
   return events;
 }
@@ -117,6 +118,7 @@ static json_t *whole(const struct lls_generation *generation)
   lls_json_put(&object, "prompt_logprobs",
                lls_wire_prompt_logprobs(&generation->choices[0]));
   lls_wire_put_timings(&object, &generation->choices[0]);
+  lls_wire_put_metrics(&object, generation);
   return object;
 }
 

@@ -61,6 +61,7 @@ static json_t *end(const struct lls_generation *generation)
     return events;
   json_t *object = lls_wire_envelope(generation, OBJECT, json_array());
   lls_json_put(&object, "usage", lls_wire_usage(generation));
+  lls_wire_put_metrics(&object, generation);
   lls_json_add(&events, object);
   return events;
 }
@@ -73,6 +74,7 @@ static json_t *whole(const struct lls_generation *generation)
   json_t *object = lls_wire_envelope(generation, OBJECT, choices);
   lls_json_put(&object, "usage", lls_wire_usage(generation));
   lls_wire_put_timings(&object, &generation->choices[0]);
+  lls_wire_put_metrics(&object, generation);
   return object;
 }
 

@@ -101,6 +101,23 @@ void lls_wire_put_timings(json_t **object, const struct lls_choice *choice)
     lls_json_put(object, "timings", lls_wire_timings(choice));
 }
 
+void lls_wire_put_metrics(json_t **object, const struct lls_generation *generation)
+{
+  const struct lls_choice *choice = &generation->choices[0];
+  if (!generation->api->config.limits.request_metrics)
+    return;
+  double prefill = (double)choice->prefill_ns / 1e6, n = choice->n_tokens;
+  double decode = milliseconds(choice->first_token_ns, choice->last_token_ns);
+  json_t *metrics = json_pack("{s:f, s:f, s:f}", "time_to_first_token_ms", prefill,
+                              "generation_time_ms", decode, "queue_time_ms",
+                              (double)choice->queued_ns / 1e6);
+  if (n > 1)
+    lls_json_put(&metrics, "mean_itl_ms", json_real(decode / (n - 1)));
+  if (prefill + decode > 0)
+    lls_json_put(&metrics, "tokens_per_second", json_real(n * 1e3 / (prefill + decode)));
+  lls_json_put(object, "metrics", metrics);
+}
+
 json_t *lls_wire_progress(const struct lls_choice *choice)
 {
   double ms = milliseconds(choice->generation->arrival_ns, choice->progress_ns);

@@ -22,6 +22,10 @@ json_t *lls_wire_timings(const struct lls_choice *choice);
 /* Puts the timings into an answer or a chunk if the client wants them. */
 void lls_wire_put_timings(json_t **object, const struct lls_choice *choice);
 
+/* Puts vLLM's "metrics" of a request that has ended, those of its first choice, into an
+ * answer or the last chunk, if [server] request_metrics asks for them. */
+void lls_wire_put_metrics(json_t **object, const struct lls_generation *generation);
+
 /* Returns llama.cpp's "prompt_progress" of a choice: the tokens of the prompt, those
  * found in the cache, those found or computed so far, and the milliseconds since the
  * request came. */
