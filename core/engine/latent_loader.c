@@ -124,16 +124,16 @@ static int load_keys(struct lls_loader *l, const struct heads_of *h, size_t head
   size_t rows = h->turned ? c->rank : c->nope;
   struct lls_tensor_view v = lls_view_rows(&h->keys, head * h->keys_each, rows);
   if (h->turned)
-    return lls_loader_pack(l, &v, NULL, 1, out);
+    return lls_loader_pack_head(l, &v, out);
   if (v.data == NULL) { /* random numbers need not be turned */
     v.rows = c->rank;
     v.columns = v.row_stride = c->nope;
-    return lls_loader_pack(l, &v, NULL, 1, out);
+    return lls_loader_pack_head(l, &v, out);
   }
   int rc = turn(l, &v);
   if (rc < 0)
     return rc;
-  rc = lls_loader_pack(l, &v, NULL, 1, out);
+  rc = lls_loader_pack_head(l, &v, out);
   free((void *)(uintptr_t)v.data);
   return rc;
 }
@@ -143,7 +143,7 @@ static int load_values(struct lls_loader *l, const struct heads_of *h, size_t he
 {
   struct lls_tensor_view v = lls_view_rows(
       &h->values, head * h->values_each + h->values_first, l->config->latent.value);
-  return lls_loader_pack(l, &v, NULL, 1, out);
+  return lls_loader_pack_head(l, &v, out);
 }
 
 /* Loads a matrix of each of this rank's heads. */

@@ -105,13 +105,13 @@ uint64_t lls_loader_seed(const struct lls_loader *l, int layer, const char *name
   return seed_of(full);
 }
 
-int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
-                    const struct lls_tensor_view *biases, size_t n,
-                    struct lls_weight **out)
+static int pack_as(struct lls_loader *l, enum lls_weight_format format,
+                   const struct lls_tensor_view *parts,
+                   const struct lls_tensor_view *biases, size_t n,
+                   struct lls_weight **out)
 {
   const struct lls_device_ops *ops = l->device->ops;
-  int rc =
-      ops->weight_create(l->device, parts, biases, n, l->source->format, out, l->err);
+  int rc = ops->weight_create(l->device, parts, biases, n, format, out, l->err);
   if (rc < 0)
     return rc;
   l->w->bytes += ops->weight_bytes(*out);
@@ -124,6 +124,21 @@ int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
                            (size_t)((double)l->total * number)))
     return lls_fail(l->err, -ECANCELED, "loading was given up");
   return 0;
+}
+
+int lls_loader_pack(struct lls_loader *l, const struct lls_tensor_view *parts,
+                    const struct lls_tensor_view *biases, size_t n,
+                    struct lls_weight **out)
+{
+  return pack_as(l, l->source->format, parts, biases, n, out);
+}
+
+int lls_loader_pack_head(struct lls_loader *l, const struct lls_tensor_view *rows,
+                         struct lls_weight **out)
+{
+  enum lls_weight_format format =
+      l->device->is_host ? l->source->format : LLS_WEIGHTS_BF16;
+  return pack_as(l, format, rows, NULL, 1, out);
 }
 
 int lls_loader_check_cut(struct lls_loader *l, const char *name, enum lls_dtype type,

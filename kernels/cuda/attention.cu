@@ -10,7 +10,8 @@ extern "C" bool lls_cuda_attention_fits(enum lls_dtype numbers,
   bool size =
       a->head_dim == 64 || a->head_dim == 80 || a->head_dim == 96 || a->head_dim == 128;
   return numbers == LLS_BF16 && pool->element == LLS_BF16 && size &&
-         a->heads / a->kv_heads <= LLS_CUDA_LARGE && a->slopes == NULL;
+         a->heads / a->kv_heads <= LLS_CUDA_LARGE && a->slopes == NULL &&
+         pool->sides == 2;
 }
 
 extern "C" int lls_cuda_attention_setup(void)

@@ -388,6 +388,23 @@ void lls_cuda_combine_rows(struct lls_device *, const struct lls_route *, const 
                            uint32_t n_rows, uint32_t columns, enum lls_linear_store,
                            void *y);
 
+/* Rows of all heads' numbers. */
+struct lls_cuda_heads {
+  void *at;
+  uint32_t stride, head; /* elements from row to row, from head to head */
+};
+/* Multiplies each head's numbers of x by its own matrix, in one launch. */
+void lls_cuda_multiply_heads(struct lls_cuda_device *, const struct lls_experts *,
+                             uint32_t n_rows, const struct lls_cuda_heads *x,
+                             const struct lls_cuda_heads *y);
+
+/* latent.c */
+void lls_cuda_latent_rows(struct lls_device *, const struct lls_latent_shape *,
+                          const struct lls_experts *keys, const void *q, const void *kv,
+                          void *rows);
+void lls_cuda_latent_values(struct lls_device *, const struct lls_latent_shape *,
+                            const struct lls_experts *values, const void *x, void *y);
+
 /* extras.c */
 void lls_cuda_xielu(struct lls_device *, const struct lls_xielu *, void *x,
                     uint32_t n_rows, uint32_t columns);

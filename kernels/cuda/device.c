@@ -270,10 +270,7 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
       .has_own_memory = true,
       .asynchronous = true,
       .has_int8 = true,
-      .extras = LLS_EXTRA_SQUARED_RELU | LLS_EXTRA_XIELU | LLS_EXTRA_ALIBI |
-                LLS_EXTRA_QUERY_GROWTH | LLS_EXTRA_ROUTER | LLS_EXTRA_SHARED_GATE |
-                LLS_EXTRA_HEAD_SIZES | LLS_EXTRA_LAYER_INPUTS | LLS_EXTRA_CHUNKS |
-                LLS_EXTRA_PLAIN_EXPERTS,
+      .extras = LLS_EXTRA_ALL & ~(uint32_t)LLS_EXTRA_STATES,
       .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
   };
   d->options = *options;

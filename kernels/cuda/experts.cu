@@ -291,27 +291,29 @@ template <class T> __global__ void multiply_experts(lls_cuda_linear_experts a)
 {
   uint32_t e = blockIdx.y, lane = threadIdx.x % WARP;
   uint32_t output = blockIdx.x * WARPS + threadIdx.x / WARP;
-  uint32_t begin = a.first[e], end = a.first[e + 1];
+  uint32_t begin = a.each > 0 ? 0 : a.first[e], end = a.each;
+  if (a.each == 0)
+    end = a.first[e + 1];
   if (output >= a.outputs || begin == end)
     return;
   const T *w = (const T *)a.weights[e] + (size_t)output * a.inputs;
   const float *bias = a.biases[e];
   for (uint32_t row = begin; row < end; row += ROWS) {
     uint32_t n = end - row < ROWS ? end - row : ROWS;
-    const T *x = (const T *)a.x + (size_t)row * a.inputs;
+    const T *x = (const T *)a.x + (size_t)row * a.x_stride + (size_t)e * a.x_head;
     float sum[ROWS] = {0};
     for (uint32_t i = lane; i < a.inputs; i += WARP) {
       float number = to_float(w[i]);
 #pragma unroll
       for (uint32_t r = 0; r < ROWS; r++)
         if (r < n)
-          sum[r] += number * to_float(x[(size_t)r * a.inputs + i]);
+          sum[r] += number * to_float(x[(size_t)r * a.x_stride + i]);
     }
 #pragma unroll
     for (uint32_t r = 0; r < ROWS; r++) {
       float total = warp_sum(sum[r]);
       if (lane == 0 && r < n)
-        ((T *)a.y)[(size_t)(row + r) * a.stride + output] =
+        ((T *)a.y)[(size_t)(row + r) * a.stride + (size_t)e * a.y_head + output] =
             from_float<T>(total + (bias != nullptr ? bias[output] : 0));
     }
   }
@@ -323,7 +325,7 @@ extern "C" int lls_cuda_run_linear_experts(cudaStream_t s, enum lls_dtype number
   dim3 grid((a->outputs + WARPS - 1) / WARPS, a->experts);
   if (numbers == LLS_F32)
     return launch(s, multiply_experts<float>, grid, THREADS, 0, *a);
-  if (a->inputs % WIDE<bf16> != 0)
+  if ((a->inputs | a->x_stride | a->x_head) % WIDE<bf16> != 0)
     return launch(s, multiply_experts<bf16>, grid, THREADS, 0, *a);
   return lls_cuda_experts_are_many(a) ? lls_cuda_run_experts_many(s, a)
                                       : lls_cuda_run_experts_few(s, a);

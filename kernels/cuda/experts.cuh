@@ -16,8 +16,9 @@
 struct busy_expert {
   const bf16 *w;
   const float *bias;
-  uint32_t begin, rows;
-  uint32_t before; /* tiles of rows of the experts before it */
+  uint32_t number;      /* of the expert */
+  uint32_t begin, rows; /* first row, or 0 for heads; number of rows */
+  uint32_t before;      /* tiles of rows of the experts before it */
 };
 
 /* The list of busy experts, in shared memory, and the counts of tiles. */
@@ -27,6 +28,20 @@ struct shares {
   uint32_t groups; /* groups of outputs */
   uint32_t tiles;  /* number of tiles: tiles of rows times groups */
 };
+
+/* Where an expert's or a head's row lies in x, and in y. */
+static __device__ __forceinline__ const bf16 *x_of(const lls_cuda_linear_experts &a,
+                                                   const busy_expert &e, uint32_t row)
+{
+  return (const bf16 *)a.x + (size_t)(e.begin + row) * a.x_stride +
+         (size_t)e.number * a.x_head;
+}
+
+static __device__ __forceinline__ bf16 *y_of(const lls_cuda_linear_experts &a,
+                                             const busy_expert &e, uint32_t row)
+{
+  return (bf16 *)a.y + (size_t)(e.begin + row) * a.stride + (size_t)e.number * a.y_head;
+}
 
 struct tile {
   busy_expert of;
@@ -51,8 +66,9 @@ static __device__ __forceinline__ shares share_out(const lls_cuda_linear_experts
     }
     wait_for_earlier(); /* weights are already in memory, and no kernel writes them */
     if (e < a.experts) {
-      mine.begin = a.first[e];
-      mine.rows = a.first[e + 1] - mine.begin;
+      mine.number = e;
+      mine.begin = a.each > 0 ? 0 : a.first[e];
+      mine.rows = a.each > 0 ? a.each : a.first[e + 1] - mine.begin;
     }
     uint32_t own = (mine.rows + ROWS - 1) / ROWS, sum = own;
     for (uint32_t by = 1; by < WARP; by *= 2) {

@@ -114,7 +114,7 @@ add_pieces(const lls_cuda_linear_experts &a, const places &p, source &s, uint32_
 #pragma unroll
   for (int n = 0; n < N; n++) {
     uint32_t row = EIGHT * n + lane / 4 < t.rows ? EIGHT * n + lane / 4 : t.rows - 1;
-    x[n] = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs;
+    x[n] = x_of(a, t.of, t.row + row);
   }
   for (uint32_t k = threadIdx.x / WARP * PIECE; k < a.inputs; k += WARPS * PIECE) {
     uint4 of_x[N][2];
@@ -168,8 +168,7 @@ finish(const lls_cuda_linear_experts &a, const tile &t, uint32_t first,
   for (int i = 0; i < WARPS; i++)
     total += room[(i * EIGHT + row) * l::STRIDE + column];
   total += t.of.bias != nullptr ? t.of.bias[output] : 0;
-  ((bf16 *)a.y)[(size_t)(t.of.begin + t.row + first + row) * a.stride + output] =
-      from_float<bf16>(total);
+  y_of(a, t.of, t.row + first + row)[output] = from_float<bf16>(total);
 }
 
 template <int WIDTH, int N>

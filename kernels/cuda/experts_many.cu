@@ -75,7 +75,7 @@ static __device__ __forceinline__ void point(const lls_cuda_linear_experts &a,
   s.rows = t.rows > row ? t.rows - row : 0;
   s.bands = (t.rows + L::BAND - 1) / L::BAND;
   s.w = t.of.w + (size_t)(t.output + row) * a.inputs + cell;
-  s.x = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs + cell;
+  s.x = x_of(a, t.of, t.row + row) + cell;
 }
 
 /* Begins a third of the copies of the next piece, without branches, since they are
@@ -98,7 +98,7 @@ bring(const lls_cuda_linear_experts &a, const pipe &p, const source &s, uint32_t
                  s.w + s.column + (size_t)i * APART * a.inputs, i * APART < outputs);
     else if (of_x < s.bands * (L::BAND / APART))
       copy_async(to + (i * (APART * PIECE) + x_cell * CELL),
-                 s.x + s.column + (size_t)of_x * APART * a.inputs, of_x * APART < rows);
+                 s.x + s.column + (size_t)of_x * APART * a.x_stride, of_x * APART < rows);
   }
 }
 
@@ -179,7 +179,7 @@ static __device__ __forceinline__ void store(const lls_cuda_linear_experts &a,
     bool biased = t.of.bias != nullptr && output + i < a.outputs;
     total[i] = sum[i] + (biased ? t.of.bias[output + i] : 0);
   }
-  bf16 *y = (bf16 *)a.y + (size_t)(t.of.begin + t.row + row) * a.stride + output;
+  bf16 *y = y_of(a, t.of, t.row + row) + output;
   const several<bf16, 8> rounded = round_all<bf16>(total);
   if (a.wide) {
     *(several<bf16, 8> *)y = rounded;

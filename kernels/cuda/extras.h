@@ -34,6 +34,20 @@ struct lls_cuda_change {
 int lls_cuda_run_change(cudaStream_t, enum lls_dtype numbers,
                         const struct lls_cuda_step *, const struct lls_cuda_change *);
 
+/* ---- latent.cu: multi-head latent attention -------------------------------------- */
+
+/* Fills what no product makes of rows (n_rows, (heads + 1) (rank + rope)): of each head
+ * the numbers that rotate, and the normed latent. */
+struct lls_cuda_latent {
+  uint32_t n_rows;
+  struct lls_latent_shape shape;
+  const void *q, *kv;
+  void *rows;
+};
+
+int lls_cuda_run_latent(cudaStream_t, enum lls_dtype numbers,
+                        const struct lls_cuda_latent *);
+
 #ifdef __cplusplus
 }
 #endif

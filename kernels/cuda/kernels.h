@@ -185,6 +185,11 @@ struct lls_cuda_linear_experts {
   const float *const *biases; /* (experts) each (outputs) or NULL */
   const void *x;
   void *y;
+  /* Heads of latent attention are experts, too. All have the same `each` rows, so that
+   * `first` is not read; in a row the numbers of a head begin x_head and y_head elements
+   * after those of the head before. 0: rows lie sorted by expert. */
+  uint32_t each, x_head, y_head;
+  uint32_t x_stride;   /* elements from row to row of x */
   uint32_t entries;    /* rows of all experts */
   uint32_t processors; /* multiprocessors of the GPU */
   uint32_t wide;       /* 1: outputs of a row can be written 16 bytes at a time */

@@ -175,10 +175,39 @@ static void multiply_numbers(struct lls_cuda_device *d, const struct lls_experts
   a->weights = k->data;
   a->biases = k->biases;
   a->x = x;
+  a->x_stride = e->inputs;
   a->y = y;
   a->entries = lls_cuda_padded(n_rows) * route->active;
   a->processors = (uint32_t)d->properties.multiProcessorCount;
   a->wide = a->outputs % 8 == 0 && a->stride % 8 == 0 && (uintptr_t)y % 16 == 0;
+}
+
+void lls_cuda_multiply_heads(struct lls_cuda_device *d, const struct lls_experts *e,
+                             uint32_t n_rows, const struct lls_cuda_heads *x,
+                             const struct lls_cuda_heads *y)
+{
+  const struct kind *k = &e->kinds[0];
+  if (e->n_kinds != 1 || k->shape.form != LLS_NO_CODES) {
+    lls_cuda_step_fail(d, -ENOTSUP, "the matrices of latent heads are codes");
+    return;
+  }
+  struct lls_cuda_linear_experts *a =
+      &lls_cuda_op_add(d, LLS_CUDA_LINEAR_EXPERTS)->linear_experts;
+  a->experts = e->n;
+  a->outputs = k->shape.outputs;
+  a->inputs = e->inputs;
+  a->stride = y->stride;
+  a->weights = k->data;
+  a->biases = k->biases;
+  a->x = x->at;
+  a->y = y->at;
+  a->each = lls_cuda_padded(n_rows);
+  a->x_stride = x->stride;
+  a->x_head = x->head;
+  a->y_head = y->head;
+  a->entries = a->each * e->n;
+  a->processors = (uint32_t)d->properties.multiProcessorCount;
+  a->wide = (a->outputs | a->stride | a->y_head) % 8 == 0 && (uintptr_t)y->at % 16 == 0;
 }
 
 static void multiply_codes(struct lls_cuda_device *d, const struct lls_experts *e,

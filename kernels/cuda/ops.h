@@ -41,6 +41,7 @@ enum lls_cuda_op_kind {
   LLS_CUDA_CAP,
   LLS_CUDA_GATHER,
   LLS_CUDA_CHANGE,
+  LLS_CUDA_LATENT,
   LLS_CUDA_ALL_REDUCE,
   LLS_CUDA_GATHER_COLUMNS,
   LLS_CUDA_HIDDEN_WRITE,
@@ -83,6 +84,7 @@ struct lls_cuda_op {
     struct lls_cuda_cap cap;
     struct lls_cuda_gather gather;
     struct lls_cuda_change change;
+    struct lls_cuda_latent latent;
     struct lls_cuda_all_reduce all_reduce;
     struct lls_cuda_gather_columns gather_columns;
     struct lls_cuda_hidden_write hidden_write;

@@ -61,6 +61,7 @@ static const char *name_of(enum lls_cuda_op_kind kind)
       [LLS_CUDA_CAP] = "capping logits",
       [LLS_CUDA_GATHER] = "gather",
       [LLS_CUDA_CHANGE] = "changing rows",
+      [LLS_CUDA_LATENT] = "filling latent rows",
       [LLS_CUDA_ALL_REDUCE] = "adding up over ranks",
       [LLS_CUDA_GATHER_COLUMNS] = "gathering logits",
       [LLS_CUDA_HIDDEN_WRITE] = "keeping hidden states",
@@ -108,6 +109,8 @@ static int run(struct lls_cuda_device *d, const struct lls_cuda_op *op, bool rec
     return 0;
   case LLS_CUDA_GATHER:
     return lls_cuda_run_gather(d->stream, numbers, &op->gather);
+  case LLS_CUDA_LATENT:
+    return lls_cuda_run_latent(d->stream, numbers, &op->latent);
   case LLS_CUDA_CHANGE:
     return lls_cuda_run_change(d->stream, numbers, d->step_at, &op->change);
   case LLS_CUDA_HIDDEN_WRITE:

@@ -23,6 +23,7 @@ struct pair_shape {
   bool chunked;       /* the window is a size of chunks */
   bool slopes;        /* ALiBi */
   bool queries_alone; /* rows that attend have no k and v */
+  uint32_t rank;      /* of a latent, which is K's first part and V; 0: K and V differ */
   uint32_t turns;     /* number of different windows that alternate */
   bool int8;          /* about every other full block of the contexts is int8 */
 };
@@ -58,6 +59,11 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
                   shape->head_dim, shape->rotary);
   b->heads.attention.window = shape->window;
   b->heads.attention.chunked = shape->chunked;
+  if (shape->rank > 0) {
+    b->heads.attention.latent = true;
+    b->heads.rope.first = shape->rank;
+    b->heads.columns -= shape->kv_heads * shape->head_dim;
+  }
   b->heads.attention.soft_cap = shape->soft_cap;
   b->pool = (struct lls_pool_shape){
       .layers = PAIR_LAYERS,
@@ -66,6 +72,7 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
       .block_tokens = shape->block_tokens,
       .element = shape->element,
       .int8 = shape->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
+      .latent = shape->rank > 0,
   };
   uint32_t units = most_block_units(&b->pool);
   b->pool.device_units = 1024 * units;
@@ -282,8 +289,11 @@ static inline void pair_batch_compare(const struct pair_batch *b,
   uint32_t rows = pair_batch_run(b, cpu, wanted);
   pair_batch_run(b, cuda, got);
   bool bf16 = b->p->numbers == LLS_BF16 || b->shape.element == LLS_BF16;
-  pair_compare(b->p, "attention", got, wanted, (size_t)rows * b->heads.out_columns,
-               pair_epsilon(b->p), bf16 ? 0.006 : 1e-5);
+  uint32_t width = b->shape.rank > 0 ? b->shape.rank : b->shape.head_dim;
+  for (size_t i = 0; i < (size_t)rows * b->heads.attention.heads; i++)
+    pair_compare(b->p, "attention", got + i * b->shape.head_dim,
+                 wanted + i * b->shape.head_dim, width, pair_epsilon(b->p),
+                 bf16 ? 0.006 : 1e-5);
   free(wanted);
   free(got);
 }

@@ -346,7 +346,9 @@ int main(void)
               bloom[] = "bloom", glm_4_5[] = "glm-4.5", minimax_m2[] = "minimax-m2",
               ministral_3[] = "ministral-3", qwen2_moe[] = "qwen2-moe",
               llama_4[] = "llama-4", gemma_4_e4b[] = "gemma-4-e4b",
-              gemma_4_26b[] = "gemma-4-26b";
+              gemma_4_26b[] = "gemma-4-26b", deepseek_v2[] = "deepseek-v2",
+              deepseek_v3[] = "deepseek-v3", glm_4_7_flash[] = "glm-4.7-flash",
+              minicpm3[] = "minicpm3", mistral_4[] = "mistral-4";
   const struct CMUnitTest tests[] = {
       {"emulated llama", test_emulated, NULL, NULL, llama},
       {"emulated opt", test_emulated, NULL, NULL, opt},
@@ -372,6 +374,11 @@ int main(void)
       {"emulated Llama 4", test_family, NULL, NULL, llama_4},
       {"emulated Gemma 4 E4B", test_family, NULL, NULL, gemma_4_e4b},
       {"emulated Gemma 4 26B", test_family, NULL, NULL, gemma_4_26b},
+      {"emulated DeepSeek-V2", test_family, NULL, NULL, deepseek_v2},
+      {"emulated DeepSeek-V3", test_family, NULL, NULL, deepseek_v3},
+      {"emulated GLM-4.7-Flash", test_family, NULL, NULL, glm_4_7_flash},
+      {"emulated MiniCPM3", test_family, NULL, NULL, minicpm3},
+      {"emulated Mistral 4", test_family, NULL, NULL, mistral_4},
       {"memory", test_memory, NULL, NULL, NULL},
       {"too little memory", test_too_little_memory, NULL, NULL, NULL},
       {"KV form alone", test_kv_only, NULL, NULL, NULL},
