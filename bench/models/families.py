@@ -24,6 +24,7 @@ LLAMA4 = {"intermediate_size": 16, "intermediate_size_mlp": 24, "num_local_exper
           "attention_chunk_size": 20, "floor_scale": 16, "attn_scale": 0.3, "rope_parameters": ROPE}
 GEMMA_ROPE = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
               "sliding_attention": ROPE}
+GEMMA3_ROPE = {"full_attention": {"rope_type": "default", "rope_theta": 1000000.0}, "sliding_attention": ROPE}
 DELTA = ["linear_attention", "full_attention"]
 DELTA_SIZES = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
 MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_expand": 2}
@@ -94,11 +95,11 @@ FAMILIES = [
     family("qwen3.5-moe", 1, "Qwen3_5MoeConfig", "qwen35moe", {"vision_config": QWEN_VISION}, num_hidden_layers=2,
            layer_types=DELTA, head_dim=16, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16,
            shared_expert_intermediate_size=24, rope_parameters=MROPE | {"partial_rotary_factor": 0.5}, **DELTA_SIZES),
-    family("granite-4-h", 41, "GraniteMoeHybridConfig", "granitehybrid", num_hidden_layers=3, **MAMBA,
+    family("granite-4-h", 27, "GraniteMoeHybridConfig", "granitehybrid", num_hidden_layers=3, **MAMBA,
            layer_types=["linear_attention", "full_attention", "linear_attention"], num_local_experts=6,
            num_experts_per_tok=2, intermediate_size=16, shared_intermediate_size=24, embedding_multiplier=1.5,
            residual_multiplier=0.7, attention_multiplier=0.2, logits_scaling=1.5, tie_word_embeddings=True),
-    family("granite-4-micro", 41, "GraniteMoeHybridConfig", None, num_hidden_layers=2, **MAMBA,
+    family("granite-4-micro", 27, "GraniteMoeHybridConfig", None, num_hidden_layers=2, **MAMBA,
            layer_types=["full_attention", "linear_attention"], num_local_experts=0, num_experts_per_tok=0,
            shared_intermediate_size=24, position_embedding_type="rope", rope_parameters=ROPE),
     family("nemotron-h", None, "NemotronHConfig", "nemotron_h", num_hidden_layers=4, head_dim=8, mamba_num_heads=8, mamba_head_dim=8,
@@ -138,6 +139,10 @@ FAMILIES = [
            num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0, sliding_window=16,
            layer_types=ALTERNATE[1:], tie_word_embeddings=True, rope_parameters=GEMMA_ROPE, enable_moe_block=True,
            num_experts=6, top_k_experts=2, moe_intermediate_size=16),
+    family("gemma-3n", 31, "Gemma3nTextConfig", "gemma3n", num_hidden_layers=4, head_dim=8, hidden_size_per_layer_input=8,
+           vocab_size_per_layer_input=64, num_kv_shared_layers=2, sliding_window=16, layer_types=ALTERNATE[1:] + ALTERNATE[1:],
+           tie_word_embeddings=True, rope_parameters=GEMMA3_ROPE, laurel_rank=8, intermediate_size=[96, 64, 96, 96],
+           activation_sparsity_pattern=[0.7, 0.3, 0.0, 0.0]),
     family("qwen3-vl-moe", None, "Qwen3VLMoeConfig", None, {"vision_config": VISION}, head_dim=8, rope_parameters=MROPE,
            num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, decoder_sparse_step=1),
     family("gpt-oss-16", 7, "GptOssConfig", None, head_dim=8, num_local_experts=6, num_experts_per_tok=2,

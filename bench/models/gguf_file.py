@@ -137,7 +137,33 @@ def gemma4_keys(w, c):
     w.add_tensor("rope_freqs.weight", np.array([1.0] * turning + [1e30] * (full // 2 - turning), np.float32))
 
 
+def gemma3n_keys(w, c):
+    w.add_altup_active_idx(c.altup_active_idx)
+    w.add_altup_num_inputs(c.altup_num_inputs)
+    w.add_embedding_length_per_layer_input(c.hidden_size_per_layer_input)
+    w.add_shared_kv_layers(c.num_kv_shared_layers)
+    normal = torch.distributions.normal.Normal(0, 1)
+    w.add_activation_sparsity_scale([normal.icdf(torch.tensor(s)).item() for s in c.activation_sparsity_pattern])
+    w.add_sliding_window_pattern([t == "sliding_attention" for t in c.layer_types])
+    w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
+    w.add_final_logit_softcapping(c.final_logit_softcapping)
+
+
+def stack_streams(state):
+    """The matrices between streams and the embedding as one tensor each, as the converter writes them."""
+    out, stacks = {}, {}
+    for name, p in state.items():
+        m = re.match(r"(.*altup_(?:unembed_)?projections)\.\d+\.weight", name)
+        if m:
+            stacks.setdefault(m[1] + ".weight", []).append((name, p))
+        else:
+            out[name] = p
+    return out | {name: torch.stack([p for _, p in sorted(parts)]) for name, parts in stacks.items()}
+
+
 def own_keys(w, c, arch):
+    if arch == "gemma3n":
+        gemma3n_keys(w, c)
     if arch == "gemma4":
         gemma4_keys(w, c)
     if arch in ("granite", "minicpm"):
@@ -346,6 +372,8 @@ def write(f, c, folder):
         state = split_experts(split_qkvz(state, c))
     if arch == "llama4":
         state = split_experts(turn_llama4(state))
+    if arch == "gemma3n":
+        state = stack_streams(state)
     state = gguf_mamba.split(state, c, arch)
     for name, p in state.items():
         name = text_name(name)
@@ -357,7 +385,7 @@ def write(f, c, folder):
         if c.tie_word_embeddings and name.startswith("lm_head"):
             continue
         name = name.replace("e_score_correction_bias", "e_score_correction.bias")
-        if name.endswith("layer_scalar") or (arch in ("gemma4", "mistral4") and name.endswith(("gate_up_proj", "experts.down_proj"))):
+        if name.endswith(("layer_scalar", "correct_output_scale")) or (arch in ("gemma4", "mistral4") and name.endswith(("gate_up_proj", "experts.down_proj"))):
             name += ".weight"
         scales = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale"}
         scale = next((n for end, n in scales.items() if name.endswith(end)), None)

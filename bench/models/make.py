@@ -45,6 +45,8 @@ def randomise(model, seed, tied):
             p.copy_(4 / math.sqrt(p.shape[-1]) * noise if p.dim() == 2 else 0.2 * noise)
         elif leaf in ("embed_tokens", "embed_tokens_per_layer", "wte", "word_embeddings"):
             p.copy_((1 / math.sqrt(p.shape[1]) if tied else 1.0) * noise)
+        elif leaf in ("modality_router", "prediction_coefs", "correction_coefs"):
+            p.copy_((math.sqrt(p.shape[1]) / 4 if leaf == "modality_router" else 0.3) * noise)  # it reads x / hidden
         elif leaf == "wpe":
             p.copy_((0.1 if tied else 0.4) * noise)
         elif leaf in ("gate_up_proj", "down_proj") and type(model).__name__.startswith(("GptOss", "Llama4")):

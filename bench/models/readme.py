@@ -17,7 +17,7 @@ def row(title, *families, older=None, gguf=None):
 ROWS = [
     row("Llama 2, 3; Mistral; Yi; SmolLM2", older="both"),
     row("Qwen2, Qwen2.5, Qwen3", older="both"),
-    row("Gemma 2; Gemma 3 and 4: text parts", "gemma-4-e4b", "gemma-4-31b", "gemma-4-26b", older="both"),
+    row("Gemma 2; Gemma 3, 3n, 4: text parts", "gemma-3n", "gemma-4-e4b", "gemma-4-31b", "gemma-4-26b", older="both"),
     row("Phi-3, Phi-4", older="both"),
     row("SmolLM3; OLMo 2, 3; Granite 3", "olmo-3", "granite-3", older="both"),
     row("ERNIE 4.5; Seed-OSS; GLM-4 (0414)", "ernie-4.5", "seed-oss", "glm-4"),

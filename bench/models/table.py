@@ -35,7 +35,7 @@ OLDER = {
 # A family's model in memory.py.
 SIZES = {
     "qwen3.5-moe": "Qwen3.6-35B-A3B", "qwen3.5": "Qwen3.6-27B", "qwen3-next": "Qwen3-Next-80B", "gemma-4-26b": "Gemma 4 26B-A4B",
-    "gemma-4-31b": "Gemma 4 31B", "deepseek-v3": "DeepSeek-V3", "glm-4.7-flash": "GLM-4.7-Flash", "lfm2": "LFM2-1.2B",
+    "gemma-4-31b": "Gemma 4 31B", "gemma-3n": "Gemma 3n E4B", "deepseek-v3": "DeepSeek-V3", "glm-4.7-flash": "GLM-4.7-Flash", "lfm2": "LFM2-1.2B",
     "gpt-oss-16": "gpt-oss-20b", "granite-4-h": "Granite 4 H small", "nemotron-3": "Nemotron 3 Nano"
 }
 

@@ -45,7 +45,7 @@ static double mlp_weights(const struct lls_model_config *c, uint32_t layer)
     columns = c->mixture.experts + matrices * c->mixture.shared + 2.0 * c->mixture.latent;
   if (!mixture || c->mixture.beside)
     columns += matrices * lls_layer_ffn(c, layer);
-  return c->hidden * (columns + 2.0 * c->layer_inputs);
+  return c->hidden * (columns + 2.0 * c->layer_inputs + 2.0 * c->laurel + c->streams.n);
 }
 
 /* Operations of a row on the state of a layer. */
@@ -80,14 +80,15 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
   double output = output_weights(c, last), mlp = mlp_weights(c, last);
   plain += (double)c->layers * c->hidden * c->layer_inputs;
   double width = c->mixture.latent > 0 ? c->mixture.latent : c->hidden;
+  double streams = (double)lls_stream_numbers(c);
   double ends = c->embed_dim == c->hidden ? 0 : (double)c->hidden * c->embed_dim;
   *s = (struct lls_cost_shape){
       .ranks = ranks,
       .stages = 1,
       .layers = c->layers,
       .hidden = c->hidden,
-      .all_weights = qkv + plain + ends,
-      .picked_weights = output + mlp + ends + (double)c->vocab * c->embed_dim,
+      .all_weights = qkv + plain + ends + streams,
+      .picked_weights = output + mlp + ends + streams + (double)c->vocab * c->embed_dim,
       .kv_weights = c->hidden * cached,
       .expert_weights =
           mixtures * c->mixture.experts * (c->gated ? 3.0 : 2.0) * width * c->mixture.ffn,

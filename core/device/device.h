@@ -390,6 +390,30 @@ struct lls_device_ops {
                 void *x);
 
   /*
+   * Optional, with LLS_EXTRA_STREAMS. m (n_rows, n) = tanh(scores). predict adds to each
+   * stream i the sum over j of stream j times the product of m and row i n + j of `mix`
+   * (n n, n), and sets x to stream 0. correct adds x - stream 0 to each stream i, times 1
+   * plus the product of m and row i of `mix` (n, n); y = stream 0 times scale (columns),
+   * or stream 0 if that is NULL. match_size multiplies each row of x so that the mean of
+   * its squares is that of `like`.
+   */
+  void (*predict)(struct lls_device *, const struct lls_streams *, const float *scores,
+                  const float *mix, uint32_t n_rows, uint32_t columns, void *x);
+  void (*correct)(struct lls_device *, const struct lls_streams *, const float *scores,
+                  const float *mix, const float *scale, const void *x, uint32_t n_rows,
+                  uint32_t columns, void *y);
+  void (*match_size)(struct lls_device *, const void *like, uint32_t n_rows,
+                     uint32_t columns, void *x);
+  /* With the same bit; x (n_rows, 2 columns) is as for gated. gate_moments: the sum of a
+   * row's gates and that of their squares (n_rows, 2), which ranks add up. cut_gates
+   * takes from each gate the mean and `factor` standard deviations of all `whole` gates
+   * of its row; those that are less become 0. */
+  void (*gate_moments)(struct lls_device *, const void *x, uint32_t n_rows,
+                       uint32_t columns, void *moments);
+  void (*cut_gates)(struct lls_device *, const void *moments, float factor,
+                    uint32_t whole, uint32_t n_rows, uint32_t columns, void *x);
+
+  /*
    * qkv (n_rows, (heads + 2 kv_heads) head_dim): q, then k, then v of each row, or q
    * alone.
    * norm_qk norms q and k in place, and v if that has weights. rope rotates q and k in

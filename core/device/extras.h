@@ -19,6 +19,15 @@ struct lls_query_growth {
   uint32_t every, offset;
 };
 
+#define LLS_MAX_STREAMS 8
+
+/* The hidden states of a token in AltUp (arXiv 2301.13310): layers compute with the first
+ * stream, and change the others by it. */
+struct lls_streams {
+  uint32_t n;
+  void *x[LLS_MAX_STREAMS]; /* (n) each (n_rows, hidden) */
+};
+
 /* Operations that only some models need, and only some devices have;
  * lls_device.extras. */
 enum lls_device_extra {
@@ -34,7 +43,8 @@ enum lls_device_extra {
   LLS_EXTRA_STATES = 512,       /* conv, delta, space, norm_gated, gate_columns */
   LLS_EXTRA_CHUNKS = 1024,      /* attention within chunks of tokens */
   LLS_EXTRA_PLAIN_EXPERTS = 2048, /* activate on all of their rows, with no padding */
-  LLS_EXTRA_ALL = 4095,
+  LLS_EXTRA_STREAMS = 4096, /* predict, correct, match_size, gate_moments, cut_gates */
+  LLS_EXTRA_ALL = 8191,
 };
 
 #endif

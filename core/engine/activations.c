@@ -36,6 +36,8 @@ static uint32_t wide_columns(const struct lls_model_config *c)
   uint32_t latent =
       lls_most_u32(c->latent.query_rank, lls_most_of_layers(c, lls_attended_columns));
   uint32_t plain = lls_most_u32(lls_most_of_layers(c, mix_columns), up_columns(c));
+  if (c->laurel > 0 || c->streams.n > 0)
+    plain = lls_most_u32(plain, c->hidden);
   return lls_most_u32(plain, c->latent.rank > 0 ? latent : 0);
 }
 
@@ -47,7 +49,7 @@ static uint32_t narrow_columns(const struct lls_model_config *c)
   uint32_t heads = c->heads * lls_most_u32(widest_head(c), lls_latent_query(c));
   plain = lls_most_u32(lls_most_u32(plain, heads), c->layer_inputs);
   plain = lls_most_u32(plain, c->recurrent.value_heads * c->recurrent.value_dim);
-  return lls_most_u32(plain, c->mixture.latent);
+  return lls_most_u32(lls_most_u32(plain, c->mixture.latent), c->laurel);
 }
 
 static uint32_t latent_columns(const struct lls_model_config *c)
@@ -93,7 +95,7 @@ size_t lls_engine_buffer_bytes(const struct lls_engine *e)
   size_t vocab = (e->shard.rank == 0 ? logit_columns(c) : 0) +
                  (lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0);
   size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden +
-                 lls_engine_input_numbers(e);
+                 lls_engine_input_numbers(e) + lls_engine_stream_numbers(e);
   return (e->options.max_tokens * per_row + inner) *
              lls_dtype_bytes(e->device->activation_type) +
          e->max_logit_rows * vocab * sizeof(float);
@@ -134,6 +136,8 @@ int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
   if (rc == 0)
     rc = lls_engine_make_inputs(e);
   if (rc == 0)
+    rc = lls_engine_make_streams(e);
+  if (rc == 0)
     rc = lls_engine_make_adapters(e, lls_engine_slots(e));
   return rc < 0
              ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
@@ -144,9 +148,10 @@ int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
 void lls_engine_free_activations(struct lls_engine *e)
 {
   const struct lls_activations *act = &e->act;
-  void *const buffers[] = {act->x,      act->h,       act->wide,      act->narrow,
-                           act->latent, act->picked,  act->projected, act->logits,
-                           act->part,   act->embedded};
+  void *const buffers[] = {act->x,         act->h,       act->wide,
+                           act->narrow,    act->latent,  act->picked,
+                           act->projected, act->logits,  act->part,
+                           act->embedded,  act->streams, act->stream_scores};
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);

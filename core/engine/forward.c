@@ -16,6 +16,8 @@
  */
 #include "core/engine/forward.h"
 
+#include <math.h>
+
 #include "core/device/numbers.h"
 
 static void norm(const struct lls_forward *s, const struct lls_norm_weights *w,
@@ -39,7 +41,7 @@ static int32_t position_offset(const struct lls_engine *e)
   return e->config.encoder ? 0 : (int32_t)e->config.position_offset;
 }
 
-static void embed(const struct lls_forward *s)
+static void embed(struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
@@ -55,6 +57,7 @@ static void embed(const struct lls_forward *s)
   if (w->embedding_norm.weight != NULL)
     norm(s, &w->embedding_norm, s->x, s->x);
   lls_engine_keep_embedding(s, scale);
+  lls_engine_split_streams(s, scale);
 }
 
 /* Returns the input of a branch: the normed x, or x itself if the norm comes after the
@@ -171,6 +174,12 @@ static void attend_latent(struct lls_forward *s, uint32_t layer)
   lls_engine_attend_latent(s, layer, &shape, h);
 }
 
+static void attend_input(struct lls_forward *s, uint32_t layer, const void *h)
+{
+  lls_engine_add_laurel(s, layer, h);
+  attend(s, layer, h);
+}
+
 static void attend_by_kind(struct lls_forward *s, uint32_t layer)
 {
   const struct lls_model_config *c = &s->e->config;
@@ -179,7 +188,7 @@ static void attend_by_kind(struct lls_forward *s, uint32_t layer)
   else if (c->latent.rank > 0)
     attend_latent(s, layer);
   else
-    attend(s, layer, branch_input(s, &s->e->weights.layers[layer].attention_norm));
+    attend_input(s, layer, branch_input(s, &s->e->weights.layers[layer].attention_norm));
 }
 
 /* Returns how a rank stores its share of a branch: the first rank adds it to x and the
@@ -317,9 +326,12 @@ static void add_branches(const struct lls_forward *s, uint32_t layer)
     bool added = kind->mix == LLS_MIX_BESIDE; /* x has the other share already */
     add_attended(s, layer, added ? LLS_STORE_ADD : t.store, t.y);
     branch_end(s, &t, &w->attention_norm, &w->attention_output_norm);
+    lls_engine_scale(s, s->e->config.laurel > 0 ? (float)M_SQRT1_2 : 0,
+                     s->e->config.hidden, s->x);
   }
   if (!kind->no_mlp)
     add_mlp(s, layer, &t);
+  lls_engine_correct_streams(s, layer);
   lls_engine_add_layer_input(s, layer);
   if (s->e->config.layer_scalars)
     s->ops->scale(s->device, w->scalar, s->n_rows, s->e->config.hidden, s->x);
@@ -340,6 +352,7 @@ static void keep_wanted_rows(struct lls_forward *s)
                    lls_mix_width(c, c->layers - 1), to);
   s->attended = to;
   lls_engine_pick_layer_input(s);
+  lls_engine_pick_streams(s);
   s->x = e->act.picked;
   s->n_rows = e->n_logit_rows;
   s->picked = true;
@@ -484,12 +497,14 @@ void lls_engine_forward(struct lls_engine *e)
   embed(&s);
   for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
     lls_engine_make_layer_input(&s, layer);
+    lls_engine_predict_streams(&s, layer);
     mix_tokens(&s, layer);
     if (layer == last && !all_rows)
       keep_wanted_rows(&s);
     if (s.n_rows > 0)
       add_branches(&s, layer);
   }
+  lls_engine_join_streams(&s);
   if (all_rows) {
     score(&s);
     pool(&s);

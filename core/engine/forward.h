@@ -13,8 +13,9 @@ struct lls_forward {
   void *x;              /* (n_rows, hidden) */
   const void *attended; /* (n_rows, lls_mix_width) attention's output in this layer */
   uint32_t n_rows;
-  bool picked;        /* the rows are those that need logits */
-  const void *inputs; /* (n_rows, layer_inputs) of this layer, if it has any */
+  bool picked;                /* the rows are those that need logits */
+  const void *inputs;         /* (n_rows, layer_inputs) of this layer, if it has any */
+  struct lls_streams streams; /* n = 0: x alone */
 };
 
 /* latent.c: computes multi-head latent attention of a branch's input into `attended`. */
@@ -29,6 +30,22 @@ void lls_engine_keep_embedding(const struct lls_forward *, float scale);
 void lls_engine_make_layer_input(struct lls_forward *, uint32_t layer);
 void lls_engine_pick_layer_input(struct lls_forward *);
 void lls_engine_add_layer_input(const struct lls_forward *, uint32_t layer);
+
+/* streams.c; they do nothing for models without streams, LAUREL, or gates that are cut.
+ */
+size_t lls_engine_stream_numbers(const struct lls_engine *);
+int lls_engine_make_streams(struct lls_engine *);
+/* Makes the streams of the embedding; x of a layer; drops rows that need no logits. */
+void lls_engine_split_streams(struct lls_forward *, float scale);
+void lls_engine_predict_streams(struct lls_forward *, uint32_t layer);
+void lls_engine_pick_streams(struct lls_forward *);
+/* Changes the streams by the layer's x, and sets act.h to the input of the gate of the
+ * layer's inputs; makes the final x. */
+void lls_engine_correct_streams(const struct lls_forward *, uint32_t layer);
+void lls_engine_join_streams(struct lls_forward *);
+/* Adds to x what LAUREL makes of attention's input; cuts gates of `wide`. */
+void lls_engine_add_laurel(const struct lls_forward *, uint32_t layer, const void *h);
+void lls_engine_cut_gates(const struct lls_forward *, uint32_t layer);
 
 /* recurrent.c: layers with a state; set `attended` from input h (n_rows, hidden). */
 void lls_engine_scale(const struct lls_forward *, float factor, uint32_t columns,

@@ -2,7 +2,8 @@
 /*
  * The inputs that each layer of Gemma 3n and 4 has from the token itself. A row of the
  * layer's own table and a product of the embedding, normed, are added; at the layer's
- * end they pass a gate that x opens, and a product of the gate's output is added to x.
+ * end they pass a gate that x opens, and a product of the gate's output is added to x, or
+ * to all streams of the token but the first one.
  * The first part is computed for one layer at a time, so that a step needs room for one.
  */
 #include <math.h>
@@ -76,7 +77,8 @@ void lls_engine_add_layer_input(const struct lls_forward *s, uint32_t layer)
   const struct lls_layer_weights *w = &e->weights.layers[layer];
   if (c->layer_inputs == 0)
     return;
-  s->ops->linear(s->device, w->inputs_gate, s->x, s->n_rows, LLS_STORE_SET,
+  const void *opens = s->streams.n > 0 ? e->act.h : s->x;
+  s->ops->linear(s->device, w->inputs_gate, opens, s->n_rows, LLS_STORE_SET,
                  e->act.narrow);
   s->ops->gate_inputs(s->device, c->activation, s->inputs, s->n_rows, c->layer_inputs,
                       e->act.narrow);
@@ -84,5 +86,8 @@ void lls_engine_add_layer_input(const struct lls_forward *s, uint32_t layer)
                  e->act.h);
   s->ops->norm(s->device, LLS_NORM_RMS, e->act.h, w->inputs_output_norm.weight, NULL,
                c->norm_epsilon, s->n_rows, c->hidden, e->act.h);
-  s->ops->add(s->device, e->act.h, s->n_rows, c->hidden, s->x);
+  if (s->streams.n == 0)
+    s->ops->add(s->device, e->act.h, s->n_rows, c->hidden, s->x);
+  for (uint32_t i = 1; i < s->streams.n; i++)
+    s->ops->add(s->device, e->act.h, s->n_rows, c->hidden, s->streams.x[i]);
 }

@@ -86,6 +86,7 @@ const void *lls_engine_mlp_inner(const struct lls_forward *s, uint32_t layer,
     s->ops->xielu(s->device, &w->xielu, e->act.wide, s->n_rows, ffn);
     return e->act.wide;
   }
+  lls_engine_cut_gates(s, layer);
   void *inner = activate(s, s->n_rows, ffn);
   lls_engine_scale(s, c->factors.mlp_inner, ffn, inner);
   return inner;

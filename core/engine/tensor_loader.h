@@ -85,6 +85,9 @@ int lls_loader_xielu(struct lls_loader *, int layer, struct lls_xielu *out);
 int lls_loader_encoder_ends(struct lls_loader *);
 /* extras_loader.c: what a layer has of its own inputs, and its scalar. */
 int lls_loader_layer_inputs(struct lls_loader *, int layer, struct lls_layer_weights *);
+/* stream_loader.c: what a layer has of streams and LAUREL; and the model. */
+int lls_loader_streams(struct lls_loader *, int layer, struct lls_layer_weights *);
+int lls_loader_stream_ends(struct lls_loader *);
 /* mixture_loader.c: the router and the experts of a layer. */
 int lls_loader_mixture(struct lls_loader *, int layer, struct lls_layer_weights *);
 int lls_loader_table(struct lls_loader *, const char *name, size_t rows,

@@ -43,7 +43,8 @@ static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
 {
   size_t attention =
       lls_mix_numbers(c, layer) + (size_t)c->hidden * lls_mix_width(c, layer);
-  return attention + mlp_numbers(c, layer) + 3 * (size_t)c->hidden * c->layer_inputs;
+  size_t beside = 3 * (size_t)c->layer_inputs + c->streams.n + 2 * (size_t)c->laurel;
+  return attention + mlp_numbers(c, layer) + c->hidden * beside;
 }
 
 static size_t total_numbers(const struct lls_model_config *whole,
@@ -52,11 +53,11 @@ static size_t total_numbers(const struct lls_model_config *whole,
   struct lls_model_config c = *whole;
   lls_shard_config(shard, &c);
   size_t projections = c.embed_dim == c.hidden ? 0 : 2 * (size_t)c.hidden * c.embed_dim;
-  size_t layers = 0;
+  size_t layers = 0, ends = 2 * lls_stream_numbers(&c);
   for (uint32_t i = 0; i < c.layers; i++)
     layers += layer_numbers(&c, i);
   size_t head = c.encoder ? 0 : shard->vocab.n * c.embed_dim;
-  return layers + head + projections;
+  return layers + head + projections + ends;
 }
 
 /* ---- matrices -------------------------------------------------------------------- */
@@ -186,6 +187,8 @@ static int load_layer(struct lls_loader *l, int layer, struct lls_layer_weights 
     rc = load_mlp(l, layer, w);
   if (rc == 0)
     rc = lls_loader_layer_inputs(l, layer, w);
+  if (rc == 0)
+    rc = lls_loader_streams(l, layer, w);
   if (rc == 0 && l->w->file != NULL)
     lls_checkpoint_drop_pages(l->w->file);
   return rc;
@@ -282,6 +285,8 @@ static int load_ends(struct lls_loader *l)
   if (rc == 0 && c->layer_inputs > 0)
     rc = lls_loader_scaled(l, LLS_NO_LAYER, l->names->inputs_norm, ".weight",
                            c->layer_inputs, sqrtf(0.5f), &w->inputs_norm);
+  if (rc == 0)
+    rc = lls_loader_stream_ends(l);
   if (rc == 0 && c->embed_dim != c->hidden)
     rc = load_one(l, LLS_NO_LAYER, l->names->project_in, lls_range_all(c->hidden),
                   lls_range_all(c->embed_dim), false, &w->project_in);
@@ -413,6 +418,18 @@ static void unload_recurrent(struct lls_device *device, struct lls_recurrent_wei
       device->ops->release(device, LLS_MEMORY_DEVICE, vectors[i]);
 }
 
+static void unload_streams(struct lls_device *device, struct lls_layer_weights *w)
+{
+  unload_vector(device, w->stream_norm);
+  unload_vector(device, w->stream_predict);
+  unload_vector(device, w->stream_correct);
+  unload_vector(device, w->stream_scale);
+  unload_norm(device, &w->laurel_norm);
+  unload_matrix(device, w->stream_router);
+  unload_matrix(device, w->laurel_down);
+  unload_matrix(device, w->laurel_up);
+}
+
 static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
 {
   unload_norm(device, &w->attention_norm);
@@ -432,6 +449,7 @@ static void unload_layer(struct lls_device *device, struct lls_layer_weights *w)
   unload_matrix(device, w->inputs_projection);
   unload_matrix(device, w->inputs_gate);
   unload_matrix(device, w->inputs_up);
+  unload_streams(device, w);
   unload_matrix(device, w->qkv);
   unload_matrix(device, w->gates);
   unload_recurrent(device, &w->recurrent);
@@ -466,6 +484,10 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   unload_vector(device, w->slopes);
   unload_vector(device, w->v_norm);
   unload_vector(device, w->inputs_norm);
+  for (size_t i = 0; i < LLS_MAX_STREAMS; i++) {
+    unload_matrix(device, w->stream_in[i]);
+    unload_matrix(device, w->stream_out[i]);
+  }
   unload_matrix(device, w->project_in);
   unload_matrix(device, w->project_out);
   unload_matrix(device, w->head);

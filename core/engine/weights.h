@@ -56,6 +56,13 @@ struct lls_layer_weights {
   struct lls_weight *inputs_gate;       /* (n, hidden) */
   struct lls_weight *inputs_up;         /* (hidden, n) */
   struct lls_norm_weights inputs_output_norm;
+  /* Only with streams, n of them: */
+  float *stream_norm;                         /* (hidden), divided by hidden */
+  struct lls_weight *stream_router;           /* (n, hidden) */
+  float *stream_predict, *stream_correct;     /* (n n, n), (n, n) */
+  float *stream_scale;                        /* (hidden), or NULL */
+  struct lls_weight *laurel_down, *laurel_up; /* (laurel, hidden), (hidden, laurel) */
+  struct lls_norm_weights laurel_norm;
   /* Instead of up and down, or with them, where the layer is a mixture: */
   struct lls_weight *mixture_in, *mixture_out; /* with mixture.latent */
   struct lls_weight *router;                   /* (experts, hidden) */
@@ -86,6 +93,8 @@ struct lls_weights {
   float *slopes;                          /* (this rank's heads) of ALiBi, or NULL */
   float *v_norm;      /* (head_dim) ones, for values that are normed, or NULL */
   float *inputs_norm; /* (layer_inputs) of the layers' inputs, or NULL */
+  /* (hidden, hidden) of each stream but the first, or NULL */
+  struct lls_weight *stream_in[LLS_MAX_STREAMS], *stream_out[LLS_MAX_STREAMS];
   /* encoders: (token_types, max_context, hidden), sums of position and type vectors;
    * (token_types, hidden) if there are no position vectors */
   float *positions_and_types;

@@ -72,6 +72,13 @@ struct lls_tensor_names {
   const char *inputs_embedding, *inputs_projection, *inputs_norm;
   const char *inputs_gate, *inputs_up, *inputs_output_norm;
   const char *layer_scalar; /* with layer_scalars */
+  /* With streams: before the numbers of the matrices that make streams of the embedding,
+   * and the final x of streams; the layer's norm and matrix of scores, the matrices of
+   * predict and correct, and the full name of the vector of `scaled` */
+  const char *stream_in, *stream_out;
+  const char *stream_norm, *stream_router, *stream_predict, *stream_correct,
+      *stream_scale;
+  const char *laurel_down, *laurel_up, *laurel_norm; /* with laurel */
   const char *sinks;
   struct lls_recurrent_names recurrent;
   const char *xielu; /* before the names of the activation's four parameters */
@@ -156,6 +163,7 @@ struct lls_architecture {
   ROW(lls_gemma2)                                                                        \
   ROW(lls_gemma3)                                                                        \
   ROW(lls_gemma4)                                                                        \
+  ROW(lls_gemma3n)                                                                       \
   ROW(lls_opt)                                                                           \
   ROW(lls_neox)                                                                          \
   ROW(lls_bert)                                                                          \
@@ -220,7 +228,7 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
   .inputs_embedding = "embed_tokens_per_layer",                                          \
   .inputs_projection = "per_layer_model_projection",                                     \
   .inputs_norm = "per_layer_projection_norm", .inputs_gate = "per_layer_input_gate",     \
-  .inputs_up = "per_layer_projection"
+  .inputs_up = "per_layer_projection", .inputs_output_norm = "post_per_layer_input_norm"
 /* Prefixes of the text part of models that also read images. */
 #define LLS_TEXT_PREFIXES                                                                \
   .prefixes = {"model.language_model.", "language_model.model.", "model.", ""},          \
@@ -264,6 +272,16 @@ int lls_config_roberta(const struct lls_json *, struct lls_model_config *,
                        struct lls_error *);
 int lls_config_gemma3_text(const struct lls_json *, struct lls_model_config *,
                            struct lls_error *);
+/* Reads Gemma 4's norms, scales and activation, which Gemma 3n has, and Llama's keys; cap
+ * is that of logits where the file has none; gemma4.c. */
+int lls_config_gemma4_graph(const struct lls_json *, double cap,
+                            struct lls_model_config *, struct lls_error *);
+/* Read the layers that attend to keys and values of earlier ones, whose windows are
+ * known, and the sizes of the layers' own inputs; gemma4.c. */
+int lls_config_shared_layers(const struct lls_json *, struct lls_model_config *,
+                             struct lls_error *);
+int lls_config_layer_inputs(const struct lls_json *, struct lls_model_config *,
+                            struct lls_error *);
 /* Reads the text part of a model that also reads images: configure is called with
  * "text_config", whose missing keys have the values of `defaults`, which is taken over;
  * or with the whole file if it has no such part. */

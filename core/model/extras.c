@@ -19,6 +19,14 @@ static bool has_chunks(const struct lls_model_config *c)
   return false;
 }
 
+static bool cuts_gates(const struct lls_model_config *c)
+{
+  for (uint32_t i = 0; i < c->layers; i++)
+    if (c->layer[i].cuts_gates)
+      return true;
+  return false;
+}
+
 uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
 {
   const struct lls_mixture_config *m = &c->mixture;
@@ -42,6 +50,7 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
        LLS_EXTRA_LAYER_INPUTS},
       {c->recurrent.conv_width > 0 || c->output_gate, LLS_EXTRA_STATES},
       {has_chunks(c), LLS_EXTRA_CHUNKS},
+      {c->streams.n > 0 || cuts_gates(c), LLS_EXTRA_STREAMS},
   };
   uint32_t extras = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -72,6 +81,9 @@ const char *lls_extra_name(uint32_t extras)
       {LLS_EXTRA_STATES, "layers that keep a state of the sequence"},
       {LLS_EXTRA_CHUNKS, "attention within chunks of tokens"},
       {LLS_EXTRA_PLAIN_EXPERTS, "experts without a gate"},
+      {LLS_EXTRA_STREAMS,
+       "several hidden states of a token (AltUp), or gates that are cut "
+       "by their mean"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if ((extras & names[i].bit) != 0)

@@ -128,8 +128,6 @@ static int configure_windows(const struct lls_json *json, struct lls_model_confi
   uint32_t window = 0;
   bool listed = false;
   int rc = lls_json_size_or(json, "sliding_window", 512, &window, err);
-  if (rc == 0 && out->layers > LLS_MAX_LAYERS)
-    rc = lls_fail(err, -EINVAL, "%s: no model has %u layers", json->file, out->layers);
   if (rc == 0)
     rc = lls_config_layer_types(json, out, window, &listed, err);
   for (uint32_t i = 0; rc == 0 && !listed && i < out->layers; i++)
@@ -152,7 +150,7 @@ static int read_size(const struct lls_json *json, const char *key, uint32_t fall
   return lls_json_size_or(json, key, fallback, out, err);
 }
 
-static int configure_sharing(const struct lls_json *json, struct lls_model_config *out,
+int lls_config_shared_layers(const struct lls_json *json, struct lls_model_config *out,
                              struct lls_error *err)
 {
   uint32_t shared = 0;
@@ -186,7 +184,7 @@ static int configure_widths(const struct lls_json *json, struct lls_model_config
   return rc;
 }
 
-static int configure_inputs(const struct lls_json *json, struct lls_model_config *out,
+int lls_config_layer_inputs(const struct lls_json *json, struct lls_model_config *out,
                             struct lls_error *err)
 {
   int rc = read_size(json, "hidden_size_per_layer_input", 256, &out->layer_inputs, err);
@@ -215,11 +213,9 @@ static int configure_mixture(const struct lls_json *json, struct lls_model_confi
   return rc;
 }
 
-static int configure_text(const struct lls_json *json, struct lls_model_config *out,
-                          struct lls_error *err)
+int lls_config_gemma4_graph(const struct lls_json *json, double cap,
+                            struct lls_model_config *out, struct lls_error *err)
 {
-  const char *both_ways = "vision";
-  double cap = 0;
   int rc = lls_config_llama(json, out, err);
   if (rc == 0)
     rc = lls_config_activation(json, "hidden_activation", "gelu_pytorch_tanh",
@@ -227,7 +223,23 @@ static int configure_text(const struct lls_json *json, struct lls_model_config *
   if (rc == 0)
     rc = lls_json_bool_or(json, "tie_word_embeddings", true, &out->tied_embeddings, err);
   if (rc == 0)
-    rc = lls_json_real_or(json, "final_logit_softcapping", 0, &cap, err);
+    rc = lls_json_real_or(json, "final_logit_softcapping", cap, &cap, err);
+  if (rc == 0 && out->layers > LLS_MAX_LAYERS)
+    rc = lls_fail(err, -EINVAL, "%s: no model has %u layers", json->file, out->layers);
+  out->norm_place = LLS_NORM_BOTH;
+  out->qk_norm = LLS_QK_NORM_HEAD;
+  out->v_norm = true;
+  out->embedding_scale = sqrtf((float)out->hidden);
+  out->attention_scale = 1;
+  out->logit_cap = (float)cap;
+  return rc;
+}
+
+static int configure_text(const struct lls_json *json, struct lls_model_config *out,
+                          struct lls_error *err)
+{
+  const char *both_ways = "vision";
+  int rc = lls_config_gemma4_graph(json, 0, out, err);
   if (rc == 0)
     rc = lls_json_string_or(json, "use_bidirectional_attention", "vision", &both_ways,
                             err);
@@ -236,22 +248,17 @@ static int configure_text(const struct lls_json *json, struct lls_model_config *
                   "%s: \"use_bidirectional_attention\" is \"%.32s\": only causal "
                   "attention of text is supported",
                   json->file, both_ways);
-  out->norm_place = LLS_NORM_BOTH;
-  out->qk_norm = LLS_QK_NORM_HEAD;
-  out->v_norm = out->layer_scalars = true;
-  out->embedding_scale = sqrtf((float)out->hidden);
-  out->attention_scale = 1;
-  out->logit_cap = (float)cap;
+  out->layer_scalars = true;
   if (rc == 0)
     rc = configure_windows(json, out, err);
   if (rc == 0)
     rc = configure_heads(json, out, err);
   if (rc == 0)
-    rc = configure_sharing(json, out, err);
+    rc = lls_config_shared_layers(json, out, err);
   if (rc == 0)
     rc = configure_widths(json, out, err);
   if (rc == 0)
-    rc = configure_inputs(json, out, err);
+    rc = lls_config_layer_inputs(json, out, err);
   return rc < 0 ? rc : configure_mixture(json, out, err);
 }
 
@@ -286,7 +293,6 @@ const struct lls_architecture lls_gemma4 = {
             LLS_LLAMA_MLP,
             LLS_LLAMA_QK_NORMS,
             LLS_LAYER_INPUTS,
-            .inputs_output_norm = "post_per_layer_input_norm",
             .layer_scalar = "layer_scalar",
             .router = "router.proj",
             .router_norm = "router.scale",

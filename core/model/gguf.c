@@ -183,6 +183,8 @@ static int find_part(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
                      struct lls_error *err)
 {
   int64_t experts = expert < 0 ? 0 : lls_gguf_experts(g);
+  if (expert >= 0 && experts == 0 && t->n_dims == 3) /* matrices with numbers */
+    experts = (int64_t)t->shape[0];
   if (expert >= 0 && expert >= experts)
     return lls_fail(err, -EINVAL,
                     "%s: tensor %s: expert %" PRId64 " of %" PRId64 " does not exist",

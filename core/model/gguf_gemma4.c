@@ -11,12 +11,7 @@
 #include "core/model/gguf_gemma4.h"
 
 const struct lls_gguf_pair lls_gguf_gemma4_tensors[] = {
-    {"embed_tokens_per_layer", "per_layer_token_embd"},
-    {"per_layer_model_projection", "per_layer_model_proj"},
-    {"per_layer_projection_norm", "per_layer_proj_norm"},
-    {"per_layer_input_gate", "inp_gate"},
-    {"per_layer_projection", "proj"},
-    {"post_per_layer_input_norm", "post_norm"},
+    LLS_GGUF_LAYER_INPUTS,
     {"router.proj", "ffn_gate_inp"},
     {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
     {"post_feedforward_layernorm_1", "post_ffw_norm_1"},

@@ -179,6 +179,7 @@ static const struct lls_gguf_pair expert_parts[] = {
 static const struct lls_gguf_pair whole_parts[] = {
     {"self_attn.sinks", "attn_sinks.weight"},
     {"layer_scalar", "layer_output_scale.weight"},
+    {"altup.correct_output_scale", "altup_correct_scale.weight"},
     {"pre_ff_layernorm.weight", "ffn_norm"},
     {"router.scale", "ffn_gate_inp.scale"},
     {"router.per_expert_scale", "ffn_down_exps.scale"},
@@ -254,6 +255,20 @@ static const char *expert_part(const char *name, size_t length, int64_t *expert)
   *expert = number;
   int n = snprintf(whole, sizeof whole, "%sexperts.%s", kind, part);
   return look_up(expert_parts, COUNT(expert_parts), whole, (size_t)n);
+}
+
+/* Parses the number at the end of a name outside of layers: such matrices are one tensor,
+ * as those of experts are. */
+static const char *numbered_name(const struct lls_gguf_architecture *a, const char *name,
+                                 size_t length, int64_t *number)
+{
+  char before[48];
+  unsigned i;
+  int end = 0;
+  if (sscanf(name, "%47[a-z_].%9u%n", before, &i, &end) != 2 || (size_t)end != length)
+    return NULL;
+  *number = i;
+  return own_name(a, before, strlen(before));
 }
 
 /* Returns the file's name of a tensor within a layer; `length` excludes the suffix. */
@@ -342,6 +357,8 @@ bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char
     found = in_layer ? layer_name(a, part, length, expert) : own_name(a, part, length);
     if (found == NULL && !in_layer)
       found = look_up(ends, COUNT(ends), part, length);
+    if (found == NULL && !in_layer)
+      found = numbered_name(a, part, length, expert);
   }
   if (found == NULL)
     return false;

@@ -2,7 +2,9 @@
 /* Reads values of a GGUF file's metadata; their bytes were checked at open. */
 #include <endian.h>
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/model/gguf_file.h"
@@ -70,6 +72,14 @@ static json_t *item_at(enum lls_gguf_type type, const unsigned char **at)
   }
 }
 
+/* JSON has no infinity, which stands in lists of Gemma 3n for layers that cut no gate:
+ * returns the largest number instead, and NULL for an item that is no infinity. */
+static json_t *largest(enum lls_gguf_type type, const unsigned char *bytes)
+{
+  float x = type == LLS_GGUF_F32 ? f32_at(bytes) : 0;
+  return isinf(x) ? json_real((double)copysignf(FLT_MAX, x)) : NULL;
+}
+
 static int bad_item(const struct lls_gguf_file *file, const struct lls_gguf_entry *e,
                     uint64_t item, struct lls_error *err)
 {
@@ -86,11 +96,16 @@ int lls_gguf_value(const struct lls_gguf_file *file, const char *key, json_t **o
     return 0;
   const unsigned char *at = e->data;
   json_t *list = json_array();
-  for (uint64_t i = 0; i < e->n; i++)
-    if (json_array_append_new(list, item_at(e->type, &at)) < 0) {
+  for (uint64_t i = 0; i < e->n; i++) {
+    const unsigned char *bytes = at;
+    json_t *item = item_at(e->type, &at);
+    if (item == NULL && e->is_array)
+      item = largest(e->type, bytes);
+    if (json_array_append_new(list, item) < 0) {
       json_decref(list);
       return bad_item(file, e, i, err);
     }
+  }
   if (e->is_array) {
     *out = list;
     return 0;

@@ -90,7 +90,11 @@ struct lls_layer_config {
   /* The layer attends to the K and V of an earlier layer, `keeper`, and makes none. */
   bool shares;
   uint32_t keeper;
-  bool v_is_k;    /* v has the matrix of k */
+  bool v_is_k; /* v has the matrix of k */
+  /* The MLP's gates lose their mean plus gate_cut of their standard deviations, and are 0
+   * below it. */
+  bool cuts_gates;
+  float gate_cut;
   float xielu[2]; /* alpha_p and alpha_n of xIELU, where the file lists them */
 };
 
@@ -152,6 +156,12 @@ struct lls_recurrent_config {
  * space gives, of the weights of the MLP's norm, and of its inner columns. */
 struct lls_branch_factors {
   float attended, rows, steps, conv[3], folded, mlp_input, mlp_inner; /* 0 = 1 */
+};
+
+/* AltUp: x is one of several hidden states of a token; struct lls_streams. */
+struct lls_streams_config {
+  uint32_t n;  /* 0 = x alone */
+  bool scaled; /* the layer's own inputs pass a gate that reads x times a vector */
 };
 
 /* The places of a layer's norms. */
@@ -218,6 +228,10 @@ struct lls_model_config {
                                * itself; 0 = none */
   uint32_t layer_input_vocab; /* ids that their tables have */
   bool layer_scalars;         /* x is multiplied by a number after each layer */
+  struct lls_streams_config streams;
+  /* LAUREL (arXiv 2411.07501): attention's input h, and a normed product of rank
+   * laurel with it, are added to x as well, which is then divided by sqrt(2); 0 = not */
+  uint32_t laurel;
   struct lls_query_growth growth;
   bool growth_unrotated; /* only in layers without rotation */
 
@@ -308,6 +322,13 @@ static inline uint32_t lls_attended_columns(const struct lls_model_config *c,
                                             uint32_t layer)
 {
   return c->heads * (c->latent.rank > 0 ? c->latent.value : lls_layer_head_dim(c, layer));
+}
+
+/* Returns the numbers of the matrices that make streams of the embedding; as many make x
+ * of streams. */
+static inline size_t lls_stream_numbers(const struct lls_model_config *c)
+{
+  return c->streams.n > 0 ? (size_t)(c->streams.n - 1) * c->hidden * c->hidden : 0;
 }
 
 /* Returns the width of a head's query before it is absorbed. */

@@ -51,6 +51,17 @@ void lls_cpu_xielu(struct lls_device *, const struct lls_xielu *, void *x,
 void lls_cpu_grow_queries(struct lls_device *, const struct lls_attention_shape *,
                           const struct lls_query_growth *, void *qkv);
 void lls_cpu_embed_layer(struct lls_device *, const void *table, float scale, void *x);
+void lls_cpu_predict(struct lls_device *, const struct lls_streams *, const float *scores,
+                     const float *mix, uint32_t n_rows, uint32_t columns, void *x);
+void lls_cpu_correct(struct lls_device *, const struct lls_streams *, const float *scores,
+                     const float *mix, const float *scale, const void *x, uint32_t n_rows,
+                     uint32_t columns, void *y);
+void lls_cpu_match_size(struct lls_device *, const void *like, uint32_t n_rows,
+                        uint32_t columns, void *x);
+void lls_cpu_gate_moments(struct lls_device *, const void *x, uint32_t n_rows,
+                          uint32_t columns, void *moments);
+void lls_cpu_cut_gates(struct lls_device *, const void *moments, float factor,
+                       uint32_t whole, uint32_t n_rows, uint32_t columns, void *x);
 void lls_cpu_gate_inputs(struct lls_device *, enum lls_activation, const void *y,
                          uint32_t n_rows, uint32_t columns, void *x);
 void lls_cpu_scale(struct lls_device *, float factor, uint32_t n_rows, uint32_t columns,

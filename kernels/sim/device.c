@@ -237,6 +237,41 @@ static void gate_inputs(struct lls_device *device, enum lls_activation activatio
   (void)device, (void)activation, (void)y, (void)n_rows, (void)columns, (void)x;
 }
 
+static void predict(struct lls_device *device, const struct lls_streams *streams,
+                    const float *scores, const float *numbers, uint32_t n_rows,
+                    uint32_t columns, void *x)
+{
+  (void)device, (void)streams, (void)scores, (void)numbers, (void)n_rows, (void)columns,
+      (void)x;
+}
+
+static void correct(struct lls_device *device, const struct lls_streams *streams,
+                    const float *scores, const float *numbers, const float *factors,
+                    const void *x, uint32_t n_rows, uint32_t columns, void *y)
+{
+  (void)device, (void)streams, (void)scores, (void)numbers, (void)factors, (void)x,
+      (void)n_rows, (void)columns, (void)y;
+}
+
+static void match_size(struct lls_device *device, const void *like, uint32_t n_rows,
+                       uint32_t columns, void *x)
+{
+  (void)device, (void)like, (void)n_rows, (void)columns, (void)x;
+}
+
+static void gate_moments(struct lls_device *device, const void *x, uint32_t n_rows,
+                         uint32_t columns, void *moments)
+{
+  (void)device, (void)x, (void)n_rows, (void)columns, (void)moments;
+}
+
+static void cut_gates(struct lls_device *device, const void *moments, float factor,
+                      uint32_t whole, uint32_t n_rows, uint32_t columns, void *x)
+{
+  (void)device, (void)moments, (void)factor, (void)whole, (void)n_rows, (void)columns,
+      (void)x;
+}
+
 static void scale(struct lls_device *device, float factor, uint32_t n_rows,
                   uint32_t columns, void *x)
 {
@@ -459,6 +494,11 @@ static const struct lls_device_ops ops = {
     .adapt = adapt,
     .embed_layer = embed_layer,
     .gate_inputs = gate_inputs,
+    .predict = predict,
+    .correct = correct,
+    .match_size = match_size,
+    .gate_moments = gate_moments,
+    .cut_gates = cut_gates,
     .scale = scale,
     .conv = conv,
     .delta = delta,

@@ -87,6 +87,8 @@ static void test_extras(void **state)
        LLS_EXTRA_ALL & ~LLS_EXTRA_PLAIN_EXPERTS},
       {"llama-4", "does not have attention within chunks",
        LLS_EXTRA_ALL & ~LLS_EXTRA_CHUNKS},
+      {"gemma-3n", "does not have several hidden states of a token (AltUp)",
+       LLS_EXTRA_ALL & ~LLS_EXTRA_STREAMS},
       {"ministral-3", "does not have queries that grow", 0},
       {"gemma-4-31b", "does not have layers with heads of different sizes", 0}};
   (void)state;
@@ -188,6 +190,7 @@ int main(int argc, char **argv)
       "gemma-4-e4b",
       "gemma-4-31b",
       "gemma-4-26b",
+      "gemma-3n",
       "qwen3-vl-moe",
       "gpt-oss-16",
       "lfm2",
