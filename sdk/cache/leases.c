@@ -361,9 +361,13 @@ void lls_pol_leases_audit(struct lls_pol_leases *l, struct lls_pol_report *a)
                          "a session has two leases", i);
   }
   for (uint32_t place = 0; place < places_of(l) && a->result == 0; place++) {
+    uint32_t tier = tier_of(l, place), unit = l->tree->places[place].unit;
     of_places += l->of_place[place];
-    if (l->of_place[place] > 0)
-      units[tier_of(l, place)] += units_of(l, place);
+    if (l->of_place[place] == 0 ||
+        !lls_pol_report_check(a, lls_pol_slabs_is_taken(l->tree->tiers[tier].slabs, unit),
+                              "leases of no block", place))
+      continue;
+    units[tier] += units_of(l, place);
   }
   lls_pol_report_check(
       a, n == l->n && n_holds + l->holds_left == l->n_holds && n_holds == of_places,

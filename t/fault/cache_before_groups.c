@@ -23,32 +23,36 @@ struct vtable_before_groups {
   bool makes_int8;
 };
 
-static const struct vtable_before_groups vtable = {
-    .api_version = 1,
-    .size = SIZE,
-    .create = nothing,
-    .destroy = nothing,
-    .capacity = nothing,
-    .need = nothing,
-    .begin = nothing,
-    .mark = nothing,
-    .rollback = nothing,
-    .commit = nothing,
-    .reserve = nothing,
-    .preempt = nothing,
-    .admit = nothing,
-    .release = nothing,
-    .info = nothing,
-    .table = nothing,
-    .copies = nothing,
-    .computed = nothing,
-    .preempt_modes = nothing,
-    .audit = nothing,
-    .prefix = nothing, /* where audit is now */
-};
+/* Where this version's vtable is longer there is nothing. */
+static const struct {
+  struct vtable_before_groups before;
+  any_callback later[2];
+} vtable = {.before = {
+                .api_version = 1,
+                .size = SIZE,
+                .create = nothing,
+                .destroy = nothing,
+                .capacity = nothing,
+                .need = nothing,
+                .begin = nothing,
+                .mark = nothing,
+                .rollback = nothing,
+                .commit = nothing,
+                .reserve = nothing,
+                .preempt = nothing,
+                .admit = nothing,
+                .release = nothing,
+                .info = nothing,
+                .table = nothing,
+                .copies = nothing,
+                .computed = nothing,
+                .preempt_modes = nothing,
+                .audit = nothing,
+                .prefix = nothing, /* where audit is now */
+            }};
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     FIXTURE_HEAD(LLS_KIND_CACHE),
     FIXTURE_TEXTS(ID),
-    .vtable = &vtable,
+    .vtable = &vtable.before,
 };
