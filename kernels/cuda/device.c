@@ -13,6 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* All but states and streams. They are listed, so that a new one is refused by its name.
+ */
+#define EXTRAS                                                                           \
+  (LLS_EXTRA_SQUARED_RELU | LLS_EXTRA_XIELU | LLS_EXTRA_ALIBI | LLS_EXTRA_QUERY_GROWTH | \
+   LLS_EXTRA_ROUTER | LLS_EXTRA_SHARED_GATE | LLS_EXTRA_LATENT | LLS_EXTRA_HEAD_SIZES |  \
+   LLS_EXTRA_LAYER_INPUTS | LLS_EXTRA_CHUNKS | LLS_EXTRA_PLAIN_EXPERTS)
+
 #define INPUT_BYTES ((size_t)256 << 10) /* initial size; the buffer grows */
 
 static void destroy_event(cudaEvent_t event)
@@ -270,7 +277,7 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
       .has_own_memory = true,
       .asynchronous = true,
       .has_int8 = true,
-      .extras = LLS_EXTRA_ALL & ~(uint32_t)LLS_EXTRA_STATES,
+      .extras = EXTRAS,
       .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
   };
   d->options = *options;
