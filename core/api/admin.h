@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon monitored and controlled over HTTP: /admin/status, /admin/config,
- * /admin/reload, /admin/drain. queues.c has /admin/queues, traffic.c /admin/history,
- * whatif.c /admin/whatif. The daemon (core/serve) carries the requests out; core/api
- * only receives and answers them.
+ * /admin/reload, /admin/drain. queues.c has /admin/queues, session_list.c
+ * /admin/sessions, traffic.c /admin/history, whatif.c /admin/whatif. The daemon
+ * (core/serve) carries the requests out; core/api only receives and answers them.
  */
 #ifndef LLS_API_ADMIN_H
 #define LLS_API_ADMIN_H

@@ -135,6 +135,8 @@ const struct lls_row lls_param_rows[] = {
     ODD("class", SERVED, lls_param_class), /* after service_tier, so it wins */
     ODD("user", SERVED, lls_param_user),
     ODD("cache_salt", SERVED, lls_param_cache_salt),
+    ODD("prompt_cache_key", BOTH, lls_param_cache_key),
+    ODD("prompt_cache_retention", BOTH, lls_param_cache_retention),
     WHOLE("priority", SERVED, priority, INT32_MIN, INT32_MAX),
     ROW("slo", SERVED, LLS_ROW_OBJECT, .members = slo, .ours = true),
     ODD("encoding_format", LLS_EMBEDDINGS, lls_param_encoding_format),

@@ -134,6 +134,11 @@ struct lls_api_params {
   /* (cache_salt_bytes) as in vLLM: requests with equal salts share cached prefixes */
   char cache_salt[257];
   size_t cache_salt_bytes;
+  /* The client's name for the session of the request, or "". The next two are hints: its
+   * next request comes that long after the answer, and the prompt should be kept for that
+   * long; 0: not said. */
+  char session[257];
+  int64_t away_ns, keep_ns;
   struct lls_api_tools tools;
   struct lls_chat_template *chat_template; /* the request's own, or NULL */
   struct lls_adapter *adapter;             /* that `model` names, a reference; or NULL */
@@ -188,6 +193,10 @@ bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logpro
 /* Sets the tenant from a client's text: cut at a character boundary, without control
  * characters. */
 void lls_api_params_set_tenant(struct lls_api_params *params, const char *name);
+
+/* Sets the session; a hash takes the place of a name that is long or cannot be shown. */
+void lls_api_params_set_session(struct lls_api_params *params, const char *name,
+                                size_t bytes);
 
 /* [any] Checks that the grammar (NULL: none) can be met with the tokens that the
  * parameters allow. Returns 0, or -1 with *error set. */

@@ -63,6 +63,9 @@ struct lls_dialect_memory {
                const json_t *body, lls_past_found *found, void *context);
   /* [any] Returns true if the answer is to be stored before the client gets it. */
   bool (*wants)(const struct lls_generation *generation);
+  /* Returns the id of the answer that this one continues, or NULL. Optional: without it
+   * answers are of no session. */
+  const char *(*continues)(const struct lls_generation *generation);
   /* Returns the part of a stream's last events that is stored; borrowed. */
   json_t *(*part)(const json_t *events);
   /* Stores the answer, `text` as JSON, then calls `done`, which may free the text. */

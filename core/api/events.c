@@ -291,6 +291,21 @@ static void keep_times(struct lls_choice *choice, const struct lls_event *event)
     choice->prefill_ns = event->first_token_ns - event->first_scheduled_ns;
 }
 
+/* Tells the session how its turn ended. An answer that its text stopped was cancelled in
+ * the step loop. */
+static void tell_session(const struct lls_choice *choice, const struct lls_event *event)
+{
+  struct lls_loop *loop = choice->generation->api->config.loop;
+  const struct lls_tool_answer *answer = &choice->answer;
+  const char *reason = choice->finish_reason;
+  if (reason != NULL && strcmp(reason, "stop") == 0)
+    lls_loop_session_stopped(loop);
+  if (reason == NULL || strcmp(reason, "tool_calls") != 0)
+    return;
+  for (uint32_t i = 0; i < answer->n_calls; i++)
+    lls_loop_session_calls(loop, event, answer->calls[i].name);
+}
+
 static void on_finished(struct lls_choice *choice, const struct lls_event *event)
 {
   struct lls_generation *generation = choice->generation;
@@ -311,6 +326,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
       end_choice(choice, event->reason);
       mark_unflushed(choice);
     }
+    tell_session(choice, event);
     flush(choice);
   }
   if (generation->n_unfinished > 0)

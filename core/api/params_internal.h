@@ -97,6 +97,13 @@ int lls_param_logit_bias(const json_t *value, const char *name,
 int lls_param_class(const json_t *value, const char *name,
                     const struct lls_params_context *context, struct lls_api_params *out,
                     struct lls_api_error *error);
+/* params_session.c */
+int lls_param_cache_key(const json_t *value, const char *name,
+                        const struct lls_params_context *context,
+                        struct lls_api_params *out, struct lls_api_error *error);
+int lls_param_cache_retention(const json_t *value, const char *name,
+                              const struct lls_params_context *context,
+                              struct lls_api_params *out, struct lls_api_error *error);
 /* service_tier: maps OpenAI's tiers to classes. */
 int lls_param_tier(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,

@@ -30,6 +30,8 @@ static const struct {
     {"class", "string"},
     {"user", "string"},
     {"cache_salt", "string"},
+    {"prompt_cache_key", "string"},
+    {"prompt_cache_retention", "string"},
     {"encoding_format", "string"},
     {"response_format", "object"},
     {"structured_outputs", "object"},

@@ -11,7 +11,7 @@
 
 #include "core/api/api_internal.h"
 
-#define MAX_MS 1e12
+#define MAX_NS 1e18
 
 /* ---- ids ------------------------------------------------------------------------ */
 
@@ -46,21 +46,44 @@ void lls_api_name_request(struct lls_http_exchange *exchange)
 
 /* ---- deadlines and tenants ------------------------------------------------------- */
 
-static int read_deadline(const struct lls_http_exchange *exchange, const char *name,
-                         int64_t *deadline_ns, struct lls_api_error *error)
+/* Reads a header that is a number of `unit`, each of them ns long. Returns 0, or -1 with
+ * *error set; *out_ns stays as it is if there is no such header. */
+static int read_time(const struct lls_http_exchange *exchange, const char *name,
+                     const char *unit, double ns, int64_t *out_ns,
+                     struct lls_api_error *error)
 {
   const char *text = lls_http_request_header(&exchange->request, name);
   char *end;
   if (text == NULL)
     return 0;
-  double ms = strtod(text, &end);
-  if (end == text || *end != '\0' || !(ms >= 0 && ms <= MAX_MS))
+  double number = strtod(text, &end);
+  if (end == text || *end != '\0' || !(number >= 0 && number * ns <= MAX_NS))
     return lls_api_fail(error, 400, NULL, name,
-                        "the header %s must be a number of milliseconds, not \"%.40s\"",
-                        name, text);
-  if (*deadline_ns == LLS_NEVER)
-    *deadline_ns = (int64_t)(ms * 1e6);
+                        "the header %s must be a number of %s, not \"%.40s\"", name, unit,
+                        text);
+  *out_ns = (int64_t)(number * ns);
   return 0;
+}
+
+static int read_deadline(const struct lls_http_exchange *exchange, const char *name,
+                         int64_t *deadline_ns, struct lls_api_error *error)
+{
+  int64_t ns = *deadline_ns;
+  if (read_time(exchange, name, "milliseconds", 1e6, &ns, error) != 0)
+    return -1;
+  if (*deadline_ns == LLS_NEVER)
+    *deadline_ns = ns;
+  return 0;
+}
+
+static int read_session(const struct lls_http_exchange *exchange,
+                        struct lls_api_params *params, struct lls_api_error *error)
+{
+  const char *name = lls_http_request_header(&exchange->request, "x-session-id");
+  if (name != NULL && *name != '\0')
+    lls_api_params_set_session(params, name, strlen(name));
+  return read_time(exchange, "x-session-returns", "seconds", 1e9, &params->away_ns,
+                   error);
 }
 
 int lls_api_read_headers(const struct lls_http_exchange *exchange, const char *key_tenant,
@@ -71,7 +94,8 @@ int lls_api_read_headers(const struct lls_http_exchange *exchange, const char *k
     lls_api_params_set_tenant(params, key_tenant);
   else if (fairness != NULL && *fairness != '\0')
     lls_api_params_set_tenant(params, fairness);
-  if (read_deadline(exchange, "x-slo-ttft-ms", &params->slo.ttft_ns, error) != 0)
+  if (read_session(exchange, params, error) != 0 ||
+      read_deadline(exchange, "x-slo-ttft-ms", &params->slo.ttft_ns, error) != 0)
     return -1;
   return read_deadline(exchange, "x-slo-tpot-ms", &params->slo.tpot_ns, error);
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parameters of a request that come in its headers: deadlines and a fairness key, as
- * the Kubernetes inference gateway sends them.
+ * the Kubernetes inference gateway sends them, and the session.
  *
  *   x-request-id                        its id in headers and logs
  *   x-slo-ttft-ms, x-slo-tpot-ms        deadlines; the body's "slo" says more and wins
  *   x-gateway-inference-fairness-id     the tenant; wins over the body's "user", but not
  *                                       over the tenant of the client's API key
+ *   x-session-id                        the name of its session; wins over the body's
+ *   x-session-returns                   seconds from its answer to the session's next
+ *                                       request
  */
 #ifndef LLS_API_REQUEST_HEADERS_H
 #define LLS_API_REQUEST_HEADERS_H

@@ -113,6 +113,7 @@ struct lls_dialect;
   ROUTE("GET", "/console/*", lls_handle_console_file)                                    \
   ROUTE("GET", "/admin/status", lls_handle_admin_status)                                 \
   ROUTE("GET", "/admin/queues", lls_handle_admin_queues)                                 \
+  ROUTE("GET", "/admin/sessions", lls_handle_admin_sessions)                             \
   ROUTE("GET", "/admin/events", lls_handle_admin_events)                                 \
   ROUTE("GET", "/admin/config", lls_handle_admin_config)                                 \
   ROUTE("GET", "/admin/history", lls_handle_admin_history)                               \

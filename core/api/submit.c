@@ -117,6 +117,22 @@ static struct lls_thought thought_of(const struct lls_choice *choice)
   return t;
 }
 
+/* A request has a session if the client names one, or if others can continue its
+ * answer. */
+static struct lls_session_use session_of(const struct lls_generation *generation)
+{
+  const struct lls_api_params *params = &generation->params;
+  const struct lls_dialect_memory *memory = generation->dialect->memory;
+  struct lls_session_use use = {.away_ns = params->away_ns, .keep_ns = params->keep_ns};
+  if (params->session[0] != '\0')
+    use.name = params->session;
+  if (memory != NULL && memory->continues != NULL) {
+    use.continues = memory->continues(generation);
+    use.becomes = memory->wants(generation) ? generation->id : NULL;
+  }
+  return use;
+}
+
 static int submit(struct lls_choice *choice, struct lls_api_error *error)
 {
   struct lls_generation *generation = choice->generation;
@@ -154,6 +170,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .lora = generation->lora,
       .adapter = params->adapter != NULL ? params->adapter->number : 0,
       .adapter_name = params->adapter != NULL ? params->adapter->name : NULL,
+      .session = session_of(generation),
       .slo = params->slo,
       .owner = choice,
   };

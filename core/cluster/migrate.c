@@ -119,6 +119,7 @@ static void make_offer(struct lls_instance *in, struct lls_live *live, uint32_t 
   if (LLS_SCHEDULER_HAS(p, on_finish))
     LLS_CALL(p, scheduler, on_finish, v, LLS_FINISH_NONE);
   lls_lifecycle_tell_predictor(in, live, LLS_FINISH_NONE);
+  lls_session_leave(in, live);
   in->migration.offered[v->slot] = *v;
   in->migration.offered[v->slot].tokens =
       NULL; /* the request owns them and may end first */
@@ -225,6 +226,7 @@ static void come_back(struct lls_instance *in, struct lls_live *live)
   in->table->by_slot[v->slot] = live;
   in->migration.offered[v->slot] = (struct lls_request){0};
   in->migration.n_offered--;
+  lls_session_enter(in, live);
   lls_migrate_settle_in(in, live);
   if (was_cancelled(in, v))
     lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
@@ -238,6 +240,7 @@ static void send_back(struct lls_instance *in, struct lls_live *live, uint32_t r
 {
   lls_request_list_remove(&in->migration.incoming, &live->view);
   in->table->by_slot[live->view.slot] = NULL;
+  lls_session_leave(in, live);
   live->named_in_step = 0;
   live->move.incoming = false;
   live->move.mail = LLS_MAIL_RETURN;
@@ -257,6 +260,7 @@ static void receive_offer(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
   in->table->by_slot[v->slot] = live;
+  lls_session_enter(in, live);
   lls_request_list_insert(&in->migration.incoming, v);
   live->move.incoming = true;
   lls_peer_loads_received(in, live);

@@ -199,6 +199,7 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->view.adapter_name = adapter_name; /* "": see server_make_adapters */
   live->view.keys = live->keys.all;
   live->view.user = live->user;
+  live->view.session = NULL; /* a session has no part in another process */
   live->life = n->life;
   live->first_token_ns = n->first_token_ns;
   live->n_scored = n->n_scored;

@@ -118,7 +118,8 @@ bool lls_table_has_hidden(const struct lls_block_table *t)
 void lls_cache_release(struct lls_instance *in, const struct lls_request *r,
                        uint32_t flags)
 {
-  const struct lls_release how = {.size = sizeof how, .flags = flags};
+  const struct lls_release how = {
+      .size = sizeof how, .flags = flags, .session = r->session};
   LLS_ON_STEP(in);
   LLS_CALL(&in->policies, cache, release, r, &how);
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/instance/request.h"
+#include "core/instance/session.h"
 
 static void free_lists(struct lls_inbox *in)
 {
@@ -26,6 +27,7 @@ int lls_inbox_init(struct lls_inbox *in, uint32_t max_requests)
 {
   *in = (struct lls_inbox){.capacity = max_requests};
   in->last = &in->first;
+  in->last_note = &in->notes;
   in->cancels = malloc(max_requests * sizeof *in->cancels);
   in->predictions = malloc(max_requests * sizeof *in->predictions);
   in->settled = malloc(max_requests * sizeof *in->settled);
@@ -46,6 +48,16 @@ int lls_inbox_init(struct lls_inbox *in, uint32_t max_requests)
   return 0;
 }
 
+/* Frees notes, except those that are part of their sessions. */
+static void free_notes(struct lls_session_note *note)
+{
+  for (struct lls_session_note *next; note != NULL; note = next) {
+    next = note->next;
+    if (note->kind != LLS_SESSION_CLOSED)
+      free(note);
+  }
+}
+
 void lls_inbox_free(struct lls_inbox *in)
 {
   if (in->cancels == NULL)
@@ -57,6 +69,8 @@ void lls_inbox_free(struct lls_inbox *in)
   }
   for (uint32_t i = 0; i < in->n_placed; i++)
     free(in->placed[i].data);
+  free_notes(in->notes);
+  free_notes(in->used_notes);
   pthread_cond_destroy(&in->filled);
   pthread_mutex_destroy(&in->lock);
   free_lists(in);
@@ -142,6 +156,35 @@ void lls_inbox_ask(struct lls_inbox *in, struct lls_snapshot *snapshot)
   in->asked = snapshot;
   pthread_cond_signal(&in->filled);
   pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_note(struct lls_inbox *in, struct lls_session_note *note)
+{
+  pthread_mutex_lock(&in->lock);
+  note->next = NULL;
+  *in->last_note = note;
+  in->last_note = &note->next;
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_return_notes(struct lls_inbox *in, struct lls_session_note *notes)
+{
+  struct lls_session_note *last = notes;
+  while (last->next != NULL)
+    last = last->next;
+  pthread_mutex_lock(&in->lock);
+  last->next = in->used_notes;
+  in->used_notes = notes;
+  pthread_mutex_unlock(&in->lock);
+}
+
+struct lls_session_note *lls_inbox_used_notes(struct lls_inbox *in)
+{
+  pthread_mutex_lock(&in->lock);
+  struct lls_session_note *notes = in->used_notes;
+  in->used_notes = NULL;
+  pthread_mutex_unlock(&in->lock);
+  return notes;
 }
 
 void lls_inbox_stop(struct lls_inbox *in)
@@ -308,6 +351,9 @@ void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_conte
   in->n_predictions = 0;
   out->asked = in->asked;
   in->asked = NULL;
+  out->notes = in->notes;
+  in->notes = NULL;
+  in->last_note = &in->notes;
   out->stop = in->stop;
   pthread_mutex_unlock(&in->lock);
 }

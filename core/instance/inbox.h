@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct lls_live;
+struct lls_session_note;
 struct lls_snapshot;
 
 /* A request that this instance offered has been taken or has ended: its blocks here are
@@ -74,7 +75,9 @@ struct lls_inbox {
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   struct lls_snapshot *asked; /* the snapshot that main requests; NULL: none */
-  bool stop;                  /* main asks the step thread to end */
+  /* notes on sessions, in order, and those that main may free; linked by next */
+  struct lls_session_note *notes, **last_note, *used_notes;
+  bool stop;   /* main asks the step thread to end */
   bool hold;   /* main asks it to park between two steps, to use [step] members */
   bool parked; /* the step thread has parked */
 };
@@ -103,7 +106,14 @@ void lls_inbox_clear(struct lls_inbox *, uint64_t number);
 void lls_inbox_placed(struct lls_inbox *, const struct lls_placed_there *);
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
 void lls_inbox_ask(struct lls_inbox *, struct lls_snapshot *); /* [main] */
-void lls_inbox_stop(struct lls_inbox *);                       /* [main] */
+/* [main] Posts a note on a session. The step thread is not woken: its next
+ * step takes the note. */
+void lls_inbox_note(struct lls_inbox *, struct lls_session_note *);
+/* [step] Gives notes back, linked by next. */
+void lls_inbox_return_notes(struct lls_inbox *, struct lls_session_note *);
+/* [main] Returns the notes that were given back, linked by next. */
+struct lls_session_note *lls_inbox_used_notes(struct lls_inbox *);
+void lls_inbox_stop(struct lls_inbox *); /* [main] */
 /* [main] Asks the step thread to park; it does so at the next step boundary. */
 void lls_inbox_hold(struct lls_inbox *);
 /* [main] if true, main sees all writes of the parked thread */
@@ -135,6 +145,7 @@ struct lls_inbox_content {
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   struct lls_snapshot *asked;
+  struct lls_session_note *notes; /* linked by next, in order */
   bool stop;
 };
 

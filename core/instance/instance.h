@@ -36,6 +36,7 @@
 #include "core/instance/policy_figures.h"
 #include "core/instance/request_list.h"
 #include "core/instance/running_policy.h"
+#include "core/instance/session.h"
 #include "core/instance/step_state.h"
 
 struct lls_cost_model;
@@ -81,6 +82,7 @@ struct lls_instance {
 
   struct lls_request_table *table; /* by_slot is [step]'s, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;
+  struct lls_instance_sessions sessions;
   /* (n_peers) all instances of the server by index, this one included. Of another
    * instance only these may be used: its inbox, its engine as a source of blocks, the
    * blocks of requests that it offered to this one (migration.offered_blocks), its load

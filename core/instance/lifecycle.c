@@ -198,6 +198,7 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
   lls_life_note(&live->life, LLS_PHASE_QUEUED, live->view.arrival_ns);
   in->status.arrived++;
   in->status.prompt_tokens += live->view.prompt_tokens;
+  lls_session_enter(in, live);
   lls_lifecycle_predict(in, live);
   if (in->observer.on_arrival != NULL)
     in->observer.on_arrival(in->observer.context, &live->view);

@@ -74,6 +74,8 @@ struct lls_constraint {
                      refused the token */
 };
 
+struct lls_session_record; /* core/loop/sessions.c */
+
 struct lls_live {
   struct lls_request view; /* first, since policies' handles point to it */
   struct lls_live *next;   /* link in the inbox */
@@ -131,6 +133,10 @@ struct lls_live {
   uint64_t named_in_step; /* 1 + the last step whose plan named it: finds duplicates */
   bool doomed;            /* can never be placed: ends after this step's commit */
   struct lls_move move;
+  /* its session, or NULL: main's record of it, the parts of it on all instances, and the
+   * part on the instance that has the request (session.h) */
+  struct lls_session_record *record;
+  struct lls_live_session *sessions, *session;
 };
 
 static inline struct lls_live *lls_live_of(const struct lls_request *view)

@@ -67,6 +67,7 @@ struct lls_plan_memory {
   struct lls_step_view *view;
   struct lls_cache_service *service;
   const struct lls_request **lists;      /* (max_listed) all lists of the view */
+  const struct lls_session **sessions;   /* (LLS_IDLE_SESSIONS + 1) */
   struct lls_instance_load *loads;       /* (n_loads) */
   const struct lls_instance_load **list; /* (n_loads) pointers to `loads` */
   struct lls_step_result *results;       /* (max_results) results of a step's report */

@@ -14,6 +14,17 @@
 struct lls_grammar;
 struct lls_lora; /* core/lora/lora.h */
 
+/* The session of a request (core/loop/sessions.h): of none if all members are 0. A
+ * request without a name that continues no known answer begins a session. */
+struct lls_session_use {
+  const char *name;      /* the client's name for it, or NULL */
+  const char *continues; /* the id of the answer before, or NULL */
+  const char *becomes;   /* the id of this answer, if others can continue it, or NULL */
+  int64_t away_ns; /* the session's next request comes that long after this answer; 0: the
+                      client does not say */
+  int64_t keep_ns; /* the client wants the prompt kept for that long; 0: does not say */
+};
+
 struct lls_submission {
   const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
   uint32_t n_tokens;
@@ -58,9 +69,10 @@ struct lls_submission {
   struct lls_lora *lora;
   uint32_t adapter;
   const char *adapter_name; /* copied */
-  struct lls_slo slo;       /* LLS_NEVER where unset */
-  void *owner;              /* copied to every event */
-  int64_t arrival_ns;       /* arrival time, if the caller knows it; 0: now */
+  struct lls_session_use session;
+  struct lls_slo slo; /* LLS_NEVER where unset */
+  void *owner;        /* copied to every event */
+  int64_t arrival_ns; /* arrival time, if the caller knows it; 0: now */
 };
 
 #endif

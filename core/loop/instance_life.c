@@ -35,6 +35,7 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   rc |= lls_request_list_init(&in->running, max_requests);
   rc |= lls_request_list_init(&in->preempted, max_requests);
   rc |= lls_request_list_init(&in->moving, max_requests);
+  rc |= lls_instance_sessions_init(&in->sessions);
   in->plan.size = sizeof in->plan;
   in->plan.max_items = max_requests;
   in->plan.items = calloc(max_requests, sizeof *in->plan.items);
@@ -135,6 +136,7 @@ void lls_instance_fini(struct lls_instance *in)
   lls_request_list_free(&in->running);
   lls_request_list_free(&in->preempted);
   lls_request_list_free(&in->moving);
+  lls_instance_sessions_free(&in->sessions);
   lls_plan_memory_free(&in->plan_memory);
   free(in->plan.items);
   free(in->alive);

@@ -123,6 +123,8 @@ static int create_threads(struct lls_loop *l, const struct lls_step_thread_share
     rc = create_remote(l, shared, err);
   if (rc == 0 && l->n > 1)
     rc = remember_prompts(l, err);
+  if (rc == 0)
+    rc = lls_loop_create_sessions(l, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
     rc = l->threads[i].instance.remote ? 0 : lls_step_thread_start(&l->threads[i], err);
   if (rc == 0 && l->remote != NULL && l->mine == 0)
@@ -193,6 +195,7 @@ static void drop_alive(struct lls_loop *l)
     if (in->adoption.any)
       lls_adoption_run(in);
     lls_lifecycle_finish_all(in, LLS_FINISH_CANCELLED);
+    lls_session_end_all(in);
     lls_outbox_publish(&l->threads[i].outbox);
   }
   const struct lls_event_buffer *events = lls_delivery_take(&l->delivery);
@@ -218,6 +221,7 @@ void lls_loop_destroy(struct lls_loop *l)
       lls_step_thread_end_policies(&l->threads[i]);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_free(&l->threads[i]);
+    lls_sessions_free(&l->sessions);
   }
   lls_delivery_free(&l->delivery);
   lls_slots_free(&l->slots);
@@ -404,7 +408,9 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
     lls_slots_give_back(&l->slots, slot);
     return rc;
   }
+  lls_sessions_enter(&l->sessions, &s->session, live);
   struct lls_step_thread *r = lls_placing_choose(l, live);
+  lls_sessions_place(&l->sessions, live, r->instance.info.index);
   l->alive++;
   if (l->front.on_arrival != NULL)
     l->front.on_arrival(l->front.context, &live->view);
@@ -431,9 +437,12 @@ void lls_loop_events(struct lls_loop *l,
   LLS_ON_MAIN(l);
   for (size_t i = 0; i < b->n; i++) {
     const struct lls_event *event = &b->events[i];
+    if (event->kind == LLS_EVENT_FINISHED)
+      lls_loop_begin_leaving(l, event);
     on_event(context, event);
     if (event->kind != LLS_EVENT_FINISHED)
       continue;
+    lls_sessions_leave(&l->sessions, event->live, event->finished_ns);
     if (l->front.on_finish != NULL)
       l->front.on_finish(l->front.context, &event->live->view);
     lls_slots_give_back(&l->slots, event->live->view.slot);

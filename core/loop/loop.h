@@ -24,6 +24,7 @@
 
 struct lls_loop;
 struct lls_loop_policy_stats;
+struct lls_session_row;
 struct lls_snapshot;
 struct lls_text;
 
@@ -107,6 +108,18 @@ void lls_loop_destroy(struct lls_loop *);
  * -ENOSPC (queue full), -ESHUTDOWN (draining or failed). */
 int lls_loop_submit(struct lls_loop *, const struct lls_submission *, uint64_t *id,
                     struct lls_error *err);
+/* [main] Called while lls_loop_events hands out the end of a request: its answer was cut
+ * by a stop string, or calls this tool. Otherwise the end of its session's turn is what
+ * the event says. */
+void lls_loop_session_stopped(struct lls_loop *);
+void lls_loop_session_calls(struct lls_loop *, const struct lls_event *,
+                            const char *tool);
+
+/* [main] Calls `each` for every session (sessions.h). Returns the time now. */
+int64_t lls_loop_each_session(struct lls_loop *,
+                              void (*each)(void *context, const struct lls_session_row *),
+                              void *context);
+
 /* [main] Ends the request soon, with CANCELLED unless it has already ended
  * otherwise. */
 void lls_loop_cancel(struct lls_loop *, uint64_t id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * struct lls_loop, for the files that implement loop.h: loop.c, loop_lives.c, and for a
- * change of policies loop_reload.c and loop_phases.c.
+ * change of policies loop_reload.c and loop_phases.c, for sessions loop_sessions.c.
  */
 #ifndef LLS_LOOP_LOOP_INTERNAL_H
 #define LLS_LOOP_LOOP_INTERNAL_H
@@ -10,6 +10,7 @@
 
 #include "core/cluster/remote.h"
 #include "core/loop/loop.h"
+#include "core/loop/sessions.h"
 #include "core/policy/reload.h"
 #include "core/instance/step_thread.h"
 
@@ -24,6 +25,7 @@ struct lls_loop {
   struct lls_remote *remote; /* NULL: no other processes */
   struct lls_delivery delivery;
   struct lls_slots slots;
+  struct lls_sessions sessions;
   _Atomic uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled
                                   once; instances read it */
   bool manual;                 /* no threads: lls_loop_step is called instead */
@@ -59,6 +61,11 @@ void lls_loop_settle_all(struct lls_loop *);
 int lls_loop_approve_all(struct lls_loop *, struct lls_error *err);
 void lls_loop_disapprove_all(struct lls_loop *);
 void lls_loop_install_all(struct lls_loop *);
+
+/* ---- loop_sessions.c */
+int lls_loop_create_sessions(struct lls_loop *, struct lls_error *err);
+/* Called before the event of a request's end is handed out. */
+void lls_loop_begin_leaving(struct lls_loop *, const struct lls_event *);
 
 /* ---- loop_phases.c: changes that other processes share */
 /* [main] In a process other than 0: carries out a phase that process 0 has begun.

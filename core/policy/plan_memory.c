@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/check.h"
+#include "core/instance/session.h"
 
 #define SLACK ((size_t)64 << 10) /* bytes after each part; whole pages of any size */
 
@@ -29,6 +30,7 @@ static size_t lay_out(struct lls_plan_memory *m, char *map)
   m->loads = part(map, &used, m->n_loads * sizeof *m->loads);
   m->list = part(map, &used, m->n_loads * sizeof *m->list);
   m->lists = part(map, &used, m->max_listed * sizeof *m->lists);
+  m->sessions = part(map, &used, (LLS_IDLE_SESSIONS + 1) * sizeof *m->sessions);
   m->results = part(map, &used, m->max_results * sizeof *m->results);
   m->items = part(map, &used, m->max_items * sizeof *m->items);
   return (used + SLACK - 1) / SLACK * SLACK;
@@ -84,6 +86,8 @@ static void copy_lists(struct lls_plan_memory *m, struct lls_step_view *v)
   v->preempted = copy_list(m, &used, v->preempted, v->n_preempted);
   v->moving = copy_list(m, &used, v->moving, v->n_moving);
   v->offered = copy_list(m, &used, v->offered, v->n_offered);
+  memcpy(m->sessions, v->sessions, v->n_sessions * sizeof *m->sessions);
+  v->sessions = m->sessions;
 }
 
 static void copy_loads(struct lls_plan_memory *m, struct lls_step_view *v)

@@ -45,6 +45,7 @@ static void forget_pointers(struct lls_request *r)
   r->tokens = NULL;
   r->label = r->tenant_name = r->adapter_name = NULL;
   r->user = NULL;
+  r->session = NULL;
 }
 
 static void add(struct lls_history *h, const struct lls_request *r)

@@ -81,6 +81,8 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
       .max_tokens = in->caps.max_step_tokens,
       .max_sequences = in->caps.max_sequences,
       .cache = &in->service,
+      .n_sessions = in->sessions.n_idle,
+      .sessions = in->sessions.idle,
   };
 }
 

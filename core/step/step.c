@@ -90,6 +90,7 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
   }
   lls_offered_receive_shifts(in);
   lls_migrate_drop_broken(in);
+  lls_session_take_notes(in);
   drain_cancels(in);
   drain_predictions(in);
   if (in->content.end_all)

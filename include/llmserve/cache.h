@@ -111,7 +111,7 @@ struct lls_prefix {
 struct lls_release {
   uint32_t size;
   uint32_t flags;                    /* enum lls_release_flags */
-  const struct lls_session *session; /* NULL: of none, as always in this version */
+  const struct lls_session *session; /* NULL: of none */
   /* version 1 ends here */
 };
 

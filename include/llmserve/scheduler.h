@@ -110,10 +110,10 @@ struct lls_step_view {
   const struct lls_request *const *offered;
   /* (instances of the topology) by index; NULL if there is only one */
   const struct lls_instance_load *const *loads;
-  /* The next three are for later versions; 0 and NULL in this one. */
   uint32_t n_sessions;
-  uint32_t max_encode_units;                 /* limit of this step, from the engine */
-  const struct lls_session *const *sessions; /* (n_sessions) with no request alive */
+  uint32_t max_encode_units; /* for later versions: 0 in this one */
+  /* (n_sessions) with no request alive, which may return; in no order */
+  const struct lls_session *const *sessions;
   /* version 1 ends here */
 };
 
@@ -203,8 +203,7 @@ struct lls_scheduler_vtable {
   /* A pair: state that a new version of the same scheduler takes over in a reload. */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
-  /* [step] The last that is said of a session, whose handle ends here. This version has
-   * none, and never calls it. */
+  /* [step] The last that is said of a session, whose handle ends here. */
   void (*on_session_end)(void *self, const struct lls_session *);
   /* version 1 ends here */
 };

@@ -168,13 +168,14 @@ enum lls_session_end {
 /*
  * Requests of one conversation, which come one after the other and begin alike. A handle
  * like a request's: read-only, valid from its first request until on_session_end returns.
- * No server of this version makes one.
+ * Each instance of a server has its own handle of a session, of what the session did
+ * there.
  */
 struct lls_session {
   uint32_t size;
   uint32_t tenant;
   uint64_t id;
-  const char *name;  /* the client's, "" without one */
+  const char *name;  /* the client's, "" without one; another tenant may have the same */
   uint32_t alive;    /* requests of it */
   uint32_t ended_by; /* enum lls_session_end */
   /* what its last answer left, as the cache manager says */
@@ -247,7 +248,8 @@ struct lls_request {
    * these keys, not by token ids. */
   const struct lls_key *keys;
   uint32_t n_keys;
-  /* The members from here on are of what later versions do: 0 and NULL in this one. */
+  /* The members from here to `inputs` are of what later versions do: 0 and NULL in this
+   * one. */
   /* tokens that its state has seen, in groups of kind STATE; at most cached_tokens */
   uint32_t state_tokens;
   uint32_t drafted_tokens; /* guesses of its next tokens */

@@ -268,6 +268,30 @@ void lls_loop_cancel(struct lls_loop *loop, uint64_t id)
       request->cancelled = true;
 }
 
+/* It knows no sessions. */
+void lls_loop_session_stopped(struct lls_loop *loop)
+{
+  (void)loop;
+}
+
+void lls_loop_session_calls(struct lls_loop *loop, const struct lls_event *event,
+                            const char *tool)
+{
+  (void)loop;
+  (void)event;
+  (void)tool;
+}
+
+int64_t lls_loop_each_session(struct lls_loop *loop,
+                              void (*each)(void *context, const struct lls_session_row *),
+                              void *context)
+{
+  (void)loop;
+  (void)each;
+  (void)context;
+  return 0;
+}
+
 void lls_loop_events(struct lls_loop *loop,
                      void (*on_event)(void *context, const struct lls_event *),
                      void *context)

@@ -63,7 +63,7 @@ is chat(detokenize => $true)->{headers}{'x-llmserve-ignored'}, undef, '  and tru
 
 # ---- ignored, and said ----------------------------------------------------------------
 sub ignored { my ($answer) = @_; return join ' ', sort split /, /, $answer->{headers}{'x-llmserve-ignored'} // '' }
-is ignored(chat(store => $true, verbosity => 'low', cache_prompt => $true, id_slot => 1, prompt_cache_key => 'k')), 'cache_prompt id_slot prompt_cache_key store verbosity', 'a chat';
+is ignored(chat(store => $true, verbosity => 'low', cache_prompt => $true, id_slot => 1, prompt_cache_key => 'k')), 'cache_prompt id_slot store verbosity', 'a chat';
 is ignored(chat(input => 'x', stream_options => { include_obfuscation => $true }, stream => $true)), 'input stream_options.include_obfuscation', '  names of other endpoints, and members; streamed';
 is ignored(ask('completions', prompt => 'x', max_tokens => 1, messages => [1], nonsense => 1)), 'messages nonsense', 'a completion';
 is ignored(ask('embeddings', input => 'x', input_type => 'query')), 'input_type', 'embeddings';

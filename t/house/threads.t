@@ -16,6 +16,8 @@ my %without = (
     'core/instance/inbox.h' =>
       'an inbox does not know whose it is: lls_loop_* and lls_instance_*, which use it, assert',
     'core/instance/outbox.h' => 'likewise',
+    lls_instance_sessions_init => 'the instance, which calls it, asserts',
+    lls_instance_sessions_free => 'likewise',
     'core/loop/step_run.h' =>
       'main is known to the loop alone: lls_loop_*, which calls these, asserts',
     'core/instance/step_thread.h' => 'likewise',

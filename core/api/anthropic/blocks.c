@@ -19,11 +19,37 @@ bool lls_messages_is(const json_t *object, const char *type)
   return found != NULL && strcmp(found, type) == 0;
 }
 
-void lls_messages_note_hint(const json_t *object, struct lls_unknown_names *unknown)
+/* Takes the object's hint, if that is longer than *ttl. Anthropic has two times. */
+static void take_hint(const json_t *object, const char **ttl)
 {
   const json_t *hint = json_object_get(object, "cache_control");
-  if (hint != NULL && !json_is_null(hint))
-    lls_unknown_add(unknown, "cache_control");
+  const char *given = json_string_value(json_object_get(hint, "ttl"));
+  if (!json_is_object(hint))
+    return;
+  if (given != NULL && strcmp(given, "1h") == 0)
+    *ttl = "1h";
+  else if (*ttl == NULL)
+    *ttl = "5m";
+}
+
+static void take_hints(const json_t *list, const char **ttl)
+{
+  size_t i;
+  const json_t *object;
+  json_array_foreach((json_t *)list, i, object) take_hint(object, ttl);
+}
+
+const char *lls_messages_hint(const json_t *body)
+{
+  const char *ttl = NULL;
+  size_t i;
+  const json_t *message;
+  take_hint(body, &ttl);
+  take_hints(json_object_get(body, "system"), &ttl);
+  take_hints(json_object_get(body, "tools"), &ttl);
+  json_array_foreach(json_object_get(body, "messages"), i, message)
+      take_hints(json_object_get(message, "content"), &ttl);
+  return ttl;
 }
 
 void lls_thinking_sign(struct lls_sha256 *sum, char signature[LLS_SIGNATURE_BYTES])

@@ -10,7 +10,6 @@
 
 struct input {
   json_t *messages; /* the chat's */
-  struct lls_unknown_names *unknown;
   struct lls_api_error *error;
   size_t index;            /* of the message that is read */
   char place[PLACE_BYTES]; /* path of the block that is read, for errors */
@@ -40,7 +39,6 @@ static void set_place(struct input *in, size_t block)
 static json_t *text_of(struct input *in, const json_t *block, const char *types)
 {
   json_t *text = json_object_get(block, "text");
-  lls_messages_note_hint(block, in->unknown);
   if (json_is_object(block) && !lls_messages_is(block, "text"))
     bad_type(in, block, types);
   else if (!json_is_string(text))
@@ -143,7 +141,6 @@ static int add_result_parts(struct input *in, const json_t *result, json_t *part
 static int add_result(struct input *in, const json_t *block)
 {
   json_t *id = json_object_get(block, "tool_use_id");
-  lls_messages_note_hint(block, in->unknown);
   if (!json_is_string(id))
     return bad(in, "is a tool_result without a string \"tool_use_id\"");
   json_t *parts = json_array();
@@ -196,7 +193,6 @@ static int take_call(struct input *in, const json_t *block, struct turn *turn)
 {
   json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name");
   json_t *given = json_object_get(block, "input");
-  lls_messages_note_hint(block, in->unknown);
   if (!json_is_string(id) || !json_is_string(name) || !json_is_object(given))
     return bad(in, "is a tool_use without the strings \"id\" and \"name\" and the object "
                    "\"input\"");
@@ -305,10 +301,9 @@ static int add_messages(struct input *in, const json_t *messages)
   return 0;
 }
 
-json_t *lls_messages_input(const json_t *body, struct lls_unknown_names *unknown,
-                           struct lls_api_error *error)
+json_t *lls_messages_input(const json_t *body, struct lls_api_error *error)
 {
-  struct input in = {.messages = json_array(), .unknown = unknown, .error = error};
+  struct input in = {.messages = json_array(), .error = error};
   if (add_system(&in, json_object_get(body, "system")) == 0 &&
       add_messages(&in, json_object_get(body, "messages")) == 0)
     return in.messages;

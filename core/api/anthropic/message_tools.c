@@ -38,7 +38,6 @@ static void note_members(const json_t *tool, struct lls_unknown_names *unknown)
         !json_is_false(value))
       lls_unknown_add(unknown, note);
   }
-  lls_messages_note_hint(tool, unknown);
 }
 
 static void note_foreign(const json_t *tool, struct lls_unknown_names *unknown)

@@ -164,8 +164,10 @@ static int add_user(const json_t *body, json_t *chat, struct lls_unknown_names *
     return bad(error, "metadata", "must be an object");
   if (is_given(user) && !json_is_string(user))
     return bad(error, "metadata.user_id", "must be a string");
-  if (is_given(user))
+  if (is_given(user)) { /* agents put the id of their session in it */
     json_object_set(chat, "user", user);
+    json_object_set(chat, "prompt_cache_key", user);
+  }
   json_object_foreach(metadata, name, value)
   {
     char note[96];
@@ -202,10 +204,9 @@ static int check_servers(const json_t *body, struct lls_api_error *error)
 /* ---- the conversation -------------------------------------------------------------- */
 
 /* Lets the answer continue the last message if it is the assistant's. */
-static int add_messages(const json_t *body, json_t *chat,
-                        struct lls_unknown_names *unknown, struct lls_api_error *error)
+static int add_messages(const json_t *body, json_t *chat, struct lls_api_error *error)
 {
-  json_t *messages = lls_messages_input(body, unknown, error);
+  json_t *messages = lls_messages_input(body, error);
   if (messages == NULL)
     return -1;
   size_t n = json_array_size(messages);
@@ -226,13 +227,14 @@ static int add_messages(const json_t *body, json_t *chat,
 static int fill(const json_t *body, json_t *chat, struct lls_unknown_names *unknown,
                 struct lls_api_error *error)
 {
-  if (add_messages(body, chat, unknown, error) != 0 ||
-      add_stops(body, chat, error) != 0 ||
+  if (add_messages(body, chat, error) != 0 || add_stops(body, chat, error) != 0 ||
       lls_messages_tools(body, chat, unknown, error) != 0 ||
       add_thinking(body, chat, error) != 0 || add_output(body, chat, error) != 0 ||
       add_user(body, chat, unknown, error) != 0)
     return -1;
-  lls_messages_note_hint(body, unknown);
+  const char *hint = lls_messages_hint(body);
+  if (hint != NULL && !is_given(json_object_get(chat, "prompt_cache_retention")))
+    json_object_set_new(chat, "prompt_cache_retention", json_string(hint));
   return add_tier(body, chat, error);
 }
 

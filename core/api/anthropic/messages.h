@@ -30,17 +30,17 @@ json_t *lls_messages_as_chat(const json_t *body, bool is_counted,
                              struct lls_api_error *error);
 
 /* [any] Returns the chat's messages, a new reference; or NULL with *error set. */
-json_t *lls_messages_input(const json_t *body, struct lls_unknown_names *unknown,
-                           struct lls_api_error *error);
+json_t *lls_messages_input(const json_t *body, struct lls_api_error *error);
 
 /* [any] Puts the tools and the choice among them into the chat. Returns 0, or -1 with
  * *error set. */
 int lls_messages_tools(const json_t *body, json_t *chat,
                        struct lls_unknown_names *unknown, struct lls_api_error *error);
 
-/* Notes that cache hints have no effect, if the object has one: every prefix is cached
- * without them. */
-void lls_messages_note_hint(const json_t *object, struct lls_unknown_names *unknown);
+/* [any] Returns the longest time for which cache_control asks to keep a part of the body,
+ * such as "5m"; NULL: it asks for nothing. Which part it is does not matter: every prefix
+ * is cached. */
+const char *lls_messages_hint(const json_t *body);
 
 /* Returns true if the object's "type" is `type`. */
 bool lls_messages_is(const json_t *object, const char *type);

@@ -290,12 +290,15 @@ static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
                      struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
   json_t *effort = json_object_get(json_object_get(body, "reasoning"), "effort");
+  const char *conversation = lls_response_conversation(body);
   json_t *messages = lls_response_messages(body, past, error);
   if (messages == NULL)
     return -1;
   json_object_set_new(chat, "messages", messages);
   if (effort != NULL)
     json_object_set(chat, "reasoning_effort", effort);
+  if (conversation != NULL) /* it is the session, whatever else names one */
+    json_object_set_new(chat, "prompt_cache_key", json_string(conversation));
   add_format(body, chat);
   add_logprobs(body, chat);
   if (add_limit(body, chat, error) != 0)
@@ -354,6 +357,11 @@ static bool is_to_be_kept(const struct lls_generation *generation)
   return lls_response_input(generation->state) != NULL;
 }
 
+static const char *continued_by(const struct lls_generation *generation)
+{
+  return lls_response_previous(generation->state);
+}
+
 static bool is_in_background(const struct lls_generation *generation)
 {
   return lls_response_is_background(generation->state);
@@ -369,6 +377,7 @@ static const struct lls_dialect_memory memory = {
     .needs = lls_response_needs,
     .load = lls_response_memory_ask,
     .wants = is_to_be_kept,
+    .continues = continued_by,
     .part = lls_response_of,
     .store = lls_response_memory_put,
     .say_not_stored = say_not_stored,

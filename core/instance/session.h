@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions on an instance: requests that belong together, such as the turns of an agent.
+ *
+ * Main knows which session a request is of (core/loop/sessions.h). A session has a part
+ * on each instance, which policies see as a struct lls_session. A part belongs to its
+ * instance's step thread: requests count themselves in and out, and what main learns at
+ * the end of an answer comes as a note through the inbox, so that a part changes between
+ * two callbacks only. Main makes parts and notes and frees them: nothing is allocated
+ * here.
+ */
+#ifndef LLS_INSTANCE_SESSION_H
+#define LLS_INSTANCE_SESSION_H
+
+#include <llmserve/types.h>
+
+struct lls_instance;
+struct lls_live;
+struct lls_session_record;
+
+#define LLS_IDLE_SESSIONS 4096 /* most sessions without a request, of a server */
+
+enum lls_session_note_kind {
+  LLS_SESSION_LEFT = 1, /* a request of it has ended here */
+  LLS_SESSION_MOVED,    /* its next request went to another instance */
+  LLS_SESSION_CLOSED,   /* main forgets the session */
+};
+
+/* A message from main to an instance about a session. */
+struct lls_session_note {
+  struct lls_session_note *next; /* link of the inbox */
+  struct lls_live_session *session;
+  uint32_t kind;     /* enum lls_session_note_kind */
+  uint32_t ended_by; /* LEFT: enum lls_session_end */
+  int64_t ended_ns, returns_ns;
+  /* (n_keys) of the blocks that the answer left, behind the note; n_keys 0: it left none,
+   * and the earlier ones stay */
+  struct lls_key *keys;
+  uint32_t n_keys;
+  uint32_t tokens;                   /* in these blocks */
+  struct lls_session_record *record; /* CLOSED: main's, which frees the note with it */
+};
+
+/* The part of a session on one instance [step]. */
+struct lls_live_session {
+  struct lls_session view;              /* first, since policies' handles point to it */
+  struct lls_live_session *prev, *next; /* links of lls_instance_sessions.known */
+  bool known;                           /* a request of it has arrived here */
+  uint32_t place;                       /* 1 + index among the idle ones; 0: not there */
+  struct lls_session_note *note;        /* has the view's keys; NULL: no keys */
+};
+
+struct lls_instance_sessions {
+  struct lls_live_session *known;
+  /* (n_idle) without a request, in no order; room for one more than main keeps, since
+   * main forgets one only after it has posted the note of another */
+  const struct lls_session **idle;
+  uint32_t n_idle;
+};
+
+/* [main] Returns -ENOMEM. */
+int lls_instance_sessions_init(struct lls_instance_sessions *);
+void lls_instance_sessions_free(struct lls_instance_sessions *);
+
+/* [step] A request of this instance is from now on one of its session's, if it has one;
+ * or is none any more, since it leaves for another instance. */
+void lls_session_enter(struct lls_instance *, struct lls_live *);
+void lls_session_leave(struct lls_instance *, struct lls_live *);
+/* [step] Carries out the inbox's notes. */
+void lls_session_take_notes(struct lls_instance *);
+/* [step] Tells the scheduler that all sessions end, before it is destroyed. */
+void lls_session_end_all(struct lls_instance *);
+
+#endif
