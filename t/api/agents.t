@@ -17,7 +17,8 @@ my $chatml = q({%- for m in messages %}<|im_start|>{{ m.role }}
 );
 sub call { my ($name, $arguments) = @_; return qq(<tool_call>\n{"name": "$name", "arguments": $arguments}\n</tool_call>) }
 my $script = Script->new(template => "{# </think> #}$chatml", special => ['<think>', '</think>', '<tool_call>', '</tool_call>'], model => "tool_format = hermes\n",
-    first => 1200, answers => ['Yes.', "<think>Hm.</think>\n\nYes, " . call('news', '{"place": "here"}'), call('patch', '{"input": "abab"}'), call('patch', '{"input": "xyz"}')]);
+    first => 1200, answers => ['Yes.', "<think>Hm.</think>\n\nYes, " . call('news', '{"place": "here"}'), call('patch', '{"input": "abab"}'), call('patch', '{"input": "xyz"}'),
+        ["<think>Hm.", '<', '/think>', "\n\nYes."]]);    # the second mark is text to the tokeniser
 my $news  = { type => 'function', name => 'news', parameters => { type => 'object', properties => { place => { type => 'string' } }, required => ['place'] } };
 my $rain  = { %$news, name => 'rain' };
 my $patch = { type => 'custom', name => 'patch', format => { type => 'grammar', syntax => 'regex', definition => '(ab)+' } };
@@ -45,6 +46,10 @@ is_deeply [map { $_->{logprobs} } grep { $_->{type} eq 'response.output_text.don
 ($output) = said(1, @probable, tools => [$news]);
 is_deeply [map { $_->{type} } @$output], [qw(reasoning message function_call)], 'an answer of several items';
 is join('', map { $_->{token} } @{ $output->[1]{content}[0]{logprobs} }), $output->[1]{content}[0]{text}, '  none but the message has them';
+($output, @events) = said(4, @probable);
+is join('', map { $_->{token} } @{ $output->[1]{content}[0]{logprobs} }), 'Yes.', '  nor has the mark before it';
+is_deeply [map { [$_->{delta}, join '', map { $_->{token} } @{ $_->{logprobs} }] } grep { $_->{type} eq 'response.output_text.delta' } @events], [map { [$_, $_] } split //, 'Yes.'],
+    '  and each delta has its own';
 ($output) = said(0);
 is_deeply $output->[0]{content}[0]{logprobs}, [], 'none without include';
 

@@ -50,18 +50,37 @@ void lls_response_tokens_take(struct lls_response_tokens *tokens,
   choice->generation->incomplete |= tokens->n_taken > 0 && tokens->list == NULL;
 }
 
-static bool is_blank(const json_t *entry)
+static char byte_of(const json_t *bytes, size_t index)
 {
-  const char *text = json_string_value(json_object_get(entry, "token"));
-  return text != NULL && text[strspn(text, BLANK)] == '\0';
+  return (char)json_integer_value(json_array_get(bytes, index));
+}
+
+/* Returns true if the text may begin with this token, whose own leading space may be
+ * lost. */
+static bool opens(const json_t *entry, const char *text)
+{
+  const json_t *bytes = json_object_get(entry, "bytes");
+  size_t n = json_array_size(bytes), i = 0, k = 0;
+  bool blank = strchr(BLANK, text[0]) != NULL;
+  while (!blank && i < n && strchr(BLANK, (int)byte_of(bytes, i)) != NULL)
+    i++;
+  if (i == n)
+    return false;
+  while (i < n && text[k] != '\0')
+    if (byte_of(bytes, i++) != text[k++])
+      return false;
+  return true;
 }
 
 void lls_response_tokens_begin(struct lls_response_tokens *tokens, const char *text)
 {
-  /* the space between the reasoning and the message belongs to neither */
-  while (text[strspn(text, BLANK)] != '\0' && strchr(BLANK, text[0]) == NULL &&
-         is_blank(json_array_get(tokens->list, tokens->next)))
-    tokens->next++;
+  /* The space between the reasoning and the message belongs to neither, nor does a mark
+   * of the reasoning's end that is text to the tokeniser. */
+  size_t at = tokens->next, n = json_array_size(tokens->list);
+  while (at < n && !opens(json_array_get(tokens->list, at), text))
+    at++;
+  if (at < n)
+    tokens->next = at;
   tokens->first = tokens->next;
   tokens->text_bytes = tokens->given_bytes = 0;
 }
