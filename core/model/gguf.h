@@ -90,6 +90,8 @@ bool lls_gguf_name(const struct lls_gguf_architecture *, const char *name, char 
 
 /* gguf_config.c: makes the config.json of the corresponding model folder. */
 int lls_gguf_config(const char *path, json_t **out, struct lls_error *err);
+/* Makes its generation_config.json of the metadata general.sampling.*. */
+int lls_gguf_sampling(const char *path, json_t **out, struct lls_error *err);
 
 /* gguf_keys.c: copies the metadata that has a key in config.json. Returns -EINVAL with
  * the name of a missing key. */

@@ -278,3 +278,33 @@ int lls_gguf_config(const char *path, json_t **out, struct lls_error *err)
     *out = config;
   return rc;
 }
+
+/* ---- sampling -------------------------------------------------------------------- */
+
+int lls_gguf_sampling(const char *path, json_t **out, struct lls_error *err)
+{
+  static const struct {
+    const char *own, *folder;
+  } keys[] = {{"general.sampling.temp", "temperature"},
+              {"general.sampling.top_k", "top_k"},
+              {"general.sampling.top_p", "top_p"},
+              {"general.sampling.min_p", "min_p"},
+              {"general.sampling.penalty_repeat", "repetition_penalty"}};
+  struct lls_gguf *g;
+  int rc = lls_gguf_open(path, &g, err);
+  if (rc < 0)
+    return rc;
+  json_t *config = json_object();
+  for (size_t i = 0; rc == 0 && i < sizeof keys / sizeof keys[0]; i++) {
+    json_t *value = NULL;
+    rc = lls_gguf_value(g->files[0], keys[i].own, &value, err);
+    if (rc == 0 && value != NULL)
+      json_object_set_new(config, keys[i].folder, value);
+  }
+  lls_gguf_close(g);
+  if (rc < 0)
+    json_decref(config);
+  else
+    *out = config;
+  return rc;
+}

@@ -10,13 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Converts the metadata of a GGUF file to one of these two files of a folder. */
+/* Converts the metadata of a GGUF file to one of these files of a folder. */
 static int read_gguf(const char *path, const char *name, struct lls_json *out,
                      struct lls_error *err)
 {
   snprintf(out->file, sizeof out->file, "%s", path);
   if (strcmp(name, "1_Pooling/config.json") == 0)
     return lls_gguf_pooling(path, &out->root, err);
+  if (strcmp(name, "generation_config.json") == 0)
+    return lls_gguf_sampling(path, &out->root, err);
   if (strcmp(name, "config.json") != 0)
     return lls_fail(err, -ENOENT, "%s: has no %s", path, name);
   return lls_gguf_config(path, &out->root, err);

@@ -191,7 +191,7 @@ static void test_metadata_is_a_configuration(void **state)
 
 /* A file names one token that ends answers; further ones are recognised by their
  * text. */
-static void test_tokens_that_end_answers(void **state)
+static void test_ends_and_sampling_of_answers(void **state)
 {
   static const char *const tokens[] = {"a", "<|im_end|>", "<|endoftext|>", "<|eot_id|>"};
   static const uint32_t types[] = {1, 3, 3, 1}, ends[] = {0, 1, 2};
@@ -214,12 +214,17 @@ static void test_tokens_that_end_answers(void **state)
     gguf_append_text(p, tokens[i]);
   p = gguf_list(&b, "tokenizer.ggml.token_type", LLS_GGUF_I32, 4);
   gguf_append(p, types, sizeof types);
+  gguf_real(&b, "general.sampling.temp", .5F);
+  gguf_number(&b, "general.sampling.top_k", 20);
   gguf_tensor(&b, "token_embd.weight", 8, 4, 32, bytes, 4 * 34);
   end(&b, *state);
   if (lls_model_config_read(path_of(*state, FILE_NAME), &c, &err) != 0)
     fail_msg("%s", err.text);
   assert_int_equal(c.n_eos, 3);
   assert_memory_equal(c.eos, ends, sizeof ends);
+  assert_float_equal(c.sampling.temperature, .5, 0);
+  assert_int_equal(c.sampling.top_k, 20);
+  assert_float_equal(c.sampling.top_p, 1, 0);
   assert_int_equal(c.dtype, LLS_Q8_0);
   assert_true(c.tied_embeddings);
 }
@@ -404,7 +409,7 @@ int main(void)
       IN_FOLDER(test_a_window_of_0_is_none),
       IN_FOLDER(test_gemma_scales_and_caps),
       IN_FOLDER(test_metadata_is_a_configuration),
-      IN_FOLDER(test_tokens_that_end_answers),
+      IN_FOLDER(test_ends_and_sampling_of_answers),
       IN_FOLDER(test_split_sets),
       IN_FOLDER(test_other_files_are_refused),
       IN_FOLDER(test_lying_metadata_is_refused),
