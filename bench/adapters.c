@@ -104,6 +104,7 @@ static void step(struct bench *b, uint32_t n_tokens, bool adapted)
                                            .table = &s->table,
                                            .adapter =
                                                adapted ? b->adapters[i % ADAPTERS] : NULL,
+                                           .adapter_scale = 1,
                                            .sampling = &greedy};
   }
   const struct lls_engine_batch batch = {.n_sequences = STREAMS, .sequences = list};

@@ -29,6 +29,7 @@ struct drive_model { /* the model under test */
   struct lls_ranks *ranks; /* rank 0's group; NULL: a single rank */
   struct lls_worker_ranks *followers;
   struct lls_lora *adapters[REFERENCE_MAX_PROMPTS]; /* of each prompt, or NULL */
+  float scales[REFERENCE_MAX_PROMPTS];
 };
 
 struct drive_options {
@@ -46,6 +47,7 @@ struct drive_options {
   const char *path; /* path of the model, if it is not the reference's folder */
   /* paths of each prompt's adapter, or NULL; a list of REFERENCE_MAX_PROMPTS, or NULL */
   const char *const *adapters;
+  const float *scales; /* of each, or NULL: 1 */
   /* The device; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
@@ -169,9 +171,13 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
   };
 }
 
-static inline void drive_load_adapters(struct drive_model *m, const char *const *paths)
+static inline void drive_load_adapters(struct drive_model *m,
+                                       const struct drive_options *o)
 {
+  const char *const *paths = o->adapters;
   struct lls_error err = {0};
+  for (uint32_t i = 0; i < REFERENCE_MAX_PROMPTS; i++)
+    m->scales[i] = o->scales != NULL ? o->scales[i] : 1;
   for (uint32_t i = 0; paths != NULL && i < m->reference->n_prompts; i++) {
     int rc = paths[i] == NULL ? 0
                               : lls_lora_load(paths[i], lls_engine_config(m->engine),
@@ -210,7 +216,7 @@ static inline void drive_open(struct drive_model *m, const char *name,
   if (rc != 0)
     fail_msg("%s: %s", name, lls_error_text(&err, rc));
   assert_int_equal(progress.done, progress.total);
-  drive_load_adapters(m, o->adapters);
+  drive_load_adapters(m, o);
 }
 
 static inline void drive_close(struct drive_model *m)
@@ -438,6 +444,7 @@ static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
         .n_tokens = now,
         .context = s->cached,
         .adapter = d->model->adapters[i],
+        .adapter_scale = d->model->scales[i],
         .table = drive_groups_grow(&d->groups, i, s->cached, s->cached + now, s->reversed,
                                    &s->table),
         .sampling = now == pending ? &drive_greedy : NULL,

@@ -20,6 +20,7 @@ import make_reference_models as models
 import torch
 import transformers
 from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model, set_peft_model_state_dict
+from peft.helpers import rescale_adapter_scale
 from safetensors.torch import load_file
 
 models.CANDIDATES = 128
@@ -148,10 +149,14 @@ def write_gguf(folder, config, path):
     writer.close()
 
 
-def choose(model, which):
+def choose(model, which, scale):
     """The model with one adapter, or without any, as make_reference_models.greedy calls it."""
 
     def call(*args, **kwargs):
+        if scale != 1:
+            model.set_adapter(which)
+            with rescale_adapter_scale(model, scale):
+                return model(*args, **kwargs)
         if which is None:
             with model.disable_adapter():
                 return model(*args, **kwargs)
@@ -161,19 +166,18 @@ def choose(model, which):
     return call
 
 
-def reference(model, vocab, seed):
+def reference(model, vocab, seed, adapters, scales):
     prompts, logits, offset = [], [], 0
-    adapters = [None, "first", "second"]
     lengths = models.PROMPT_LENGTHS
     for i, which in enumerate(adapters):
         models.PROMPT_LENGTHS = [lengths[i]]
-        some, rows = models.reference(choose(model, which), vocab, seed + i)
+        some, rows = models.reference(choose(model, which, scales[i]), vocab, seed + i)
         some[0]["logits_offset"] = offset
         offset += rows.numel()
         prompts += some
         logits.append(rows)
     models.PROMPT_LENGTHS = lengths
-    return prompts, torch.cat(logits), adapters
+    return prompts, torch.cat(logits)
 
 
 def load_adapters(base, folder):
@@ -209,13 +213,24 @@ def make(name, out):
         write_gguf(folder / "first", base.config, folder / "first.gguf")
     model = load_adapters(base, folder)
     model.eval()
-    prompts, logits, adapters = reference(model, base.config.vocab_size, seed)
-    logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
+    write_reference(model, folder, name, seed, {"adapters": [None, "first", "second"]})
+    if name in ("mixtral", "stories260K"):
+        folder = out / f"{name}-lora-scaled"
+        folder.mkdir(exist_ok=True)
+        write_reference(model, folder, name, seed + 200,
+                        {"adapters": ["first", "first", "second"], "scales": [0.5, 1, -1.5]})
+
+
+def write_reference(model, folder, name, seed, given):
+    vocab = model.config.vocab_size
+    prompts, logits = reference(model, vocab, seed, given["adapters"], given.get("scales", [1, 1, 1]))
+    if folder.name != "stories260K-lora-scaled":  # whose tokens are compared
+        logits.numpy().astype("<f4").tofile(folder / "reference_logits.bin")
     models.write_json(
         folder / "reference.json", {
             "made_by": "tools/make_adapters.py", "transformers": transformers.__version__, "seed": seed,
-            "vocab_size": base.config.vocab_size, "adapters": adapters, "prompts": prompts
-        })
+            "vocab_size": vocab
+        } | given | {"prompts": prompts})
     print(f"{name}: min_gap {min(p['min_gap'] for p in prompts):.4f}, distinct greedy ids "
           f"{[len(set(p['greedy'])) for p in prompts]}", flush=True)
 

@@ -361,6 +361,8 @@ bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exch
   if (strcmp(path, "/metrics") == 0)
     return check_reader(api, exchange, error);
   if (strncmp(path, admin, sizeof admin - 1) == 0 ||
+      (lls_route_is(path, "/lora-adapters") &&
+       strcmp(exchange->request.method, "POST") == 0) ||
       lls_route_is(path, "/load_lora_adapter") ||
       lls_route_is(path, "/unload_lora_adapter") || lls_route_is(path, "/models/load") ||
       lls_route_is(path, "/models/unload"))

@@ -30,6 +30,16 @@ void lls_adapters_fail(struct lls_api *api, int rc, const struct lls_error *why,
     error->retry_after = lls_api_retry_after(api);
 }
 
+bool lls_adapters_may_change(const struct lls_api *api, struct lls_api_error *error)
+{
+  if (api->config.adapters != NULL && api->config.changes_adapters)
+    return true;
+  lls_api_fail(error, 403, "adapters_are_fixed", NULL,
+               "requests change no adapters here: set [lora] runtime = true, or name the "
+               "adapter in [lora] and reload");
+  return false;
+}
+
 static void run(struct lls_work *work)
 {
   struct loading *l = (struct loading *)work;
@@ -82,11 +92,23 @@ static void destroy(struct lls_work *work)
   free(l);
 }
 
+/* Finds the adapter and the scale of a request that sets none by `lora`. */
+static void choose(struct lls_lora_set *set, struct lls_api_params *params)
+{
+  if (set == NULL || params->chooses_adapter)
+    return;
+  if (params->adapter != NULL)
+    params->adapter_scale = params->adapter->scale;
+  else
+    params->adapter = lls_lora_set_shared(set, &params->adapter_scale);
+}
+
 void lls_adapters_start(struct lls_api *api, struct lls_generation *generation,
                         struct lls_http_exchange *exchange)
 {
-  struct lls_adapter *adapter = generation->params.adapter;
   LLS_API_ON_MAIN(api);
+  choose(api->config.adapters, &generation->params);
+  struct lls_adapter *adapter = generation->params.adapter;
   if (adapter != NULL)
     generation->lora = lls_lora_set_use(api->config.adapters, adapter);
   if (adapter == NULL || generation->lora != NULL) {

@@ -15,4 +15,7 @@ void lls_adapters_start(struct lls_api *api, struct lls_generation *generation,
 void lls_adapters_fail(struct lls_api *api, int rc, const struct lls_error *why,
                        struct lls_api_error *error);
 
+/* Returns true if requests may change the list of adapters; else sets the error. */
+bool lls_adapters_may_change(const struct lls_api *, struct lls_api_error *error);
+
 #endif

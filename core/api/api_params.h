@@ -141,8 +141,15 @@ struct lls_api_params {
   int64_t away_ns, keep_ns;
   struct lls_api_tools tools;
   struct lls_chat_template *chat_template; /* the request's own, or NULL */
-  struct lls_adapter *adapter;             /* that `model` names, a reference; or NULL */
-  bool all_content; /* the grammar leaves no place for reasoning or calls */
+  struct lls_adapter *adapter; /* that `model` or `lora` names, a reference; or NULL */
+  float adapter_scale;         /* with chooses_adapter; else that of the list */
+  bool chooses_adapter;        /* `lora` is set: adapter NULL is the model alone */
+  bool all_content;            /* the grammar leaves no place for reasoning or calls */
+};
+
+struct lls_scaled_adapter {
+  struct lls_adapter *adapter; /* a reference, or NULL */
+  float scale;
 };
 
 struct lls_tokenizer;

@@ -63,7 +63,7 @@ static void not_json(const json_error_t *why, bool no_memory, struct lls_api_err
                  why->line, why->column);
 }
 
-json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
+json_t *lls_api_value(const struct lls_text *text, struct lls_api_error *error)
 {
   json_error_t why;
   uint64_t shortages = lls_json_shortages();
@@ -76,7 +76,13 @@ json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
     not_json(&why, no_memory, error);
     return NULL;
   }
-  if (!json_is_object(body)) {
+  return body;
+}
+
+json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
+{
+  json_t *body = lls_api_value(text, error);
+  if (body != NULL && !json_is_object(body)) {
     json_decref(body);
     lls_api_fail(error, 400, "invalid_json", NULL,
                  "the request body must be a JSON object");

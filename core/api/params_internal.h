@@ -118,7 +118,9 @@ int lls_params_check_logprob_ids(const struct lls_params_context *context,
 int lls_param_chat_template(const json_t *value, const char *name,
                             const struct lls_params_context *context,
                             struct lls_api_params *out, struct lls_api_error *error);
-/* params_trusted.c: llama.cpp's choice of an adapter by its number. */
+/* params_trusted.c: llama.cpp's choice of an adapter by its number, and of its scale. */
+int lls_params_adapter(const json_t *value, const char *name, struct lls_lora_set *,
+                       struct lls_scaled_adapter *out, struct lls_api_error *error);
 int lls_param_lora(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error);

@@ -3,6 +3,7 @@
  * chat_template, a program of the client's that this server renders its messages with;
  * and lora, llama.cpp's choice of an adapter. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,56 +111,65 @@ int lls_param_chat_template(const json_t *value, const char *name,
 
 /* ---- lora -------------------------------------------------------------------------- */
 
-/* Takes the adapter of {"id": PLACE, "scale": 1}; a scale of 0 leaves it out. */
-static int take_adapter(const json_t *item, const char *name,
-                        const struct lls_params_context *context,
-                        struct lls_api_params *out, struct lls_api_error *error)
+/* Takes the adapter of {"id": PLACE, "scale": NUMBER}; a scale of 0 leaves it out. */
+static int take_adapter(const json_t *item, const char *name, struct lls_lora_set *set,
+                        struct lls_scaled_adapter *out, struct lls_api_error *error)
 {
   int64_t id;
   double scale = json_number_value(json_object_get(item, "scale"));
   if (!lls_json_integer(json_object_get(item, "id"), &id) || id < 0 || id > INT32_MAX ||
-      !json_is_number(json_object_get(item, "scale")))
+      !json_is_number(json_object_get(item, "scale")) || !isfinite((float)scale))
     return lls_api_fail(error, 400, NULL, name,
                         "'%s' must be an array of objects with a number 'id' and a "
                         "number 'scale'",
                         name);
-  struct lls_adapter *adapter =
-      context->adapters != NULL ? lls_lora_set_at(context->adapters, (uint32_t)id) : NULL;
+  struct lls_adapter *adapter = set != NULL ? lls_lora_set_at(set, (uint32_t)id) : NULL;
   if (adapter == NULL)
     return lls_api_fail(error, 400, NULL, name,
                         "'%s' names adapter %lld; GET /lora-adapters lists those that "
                         "there are",
                         name, (long long)id);
-  if (scale == 1 && out->adapter == NULL) {
-    out->adapter = adapter;
+  if (scale != 0 && out->adapter == NULL) {
+    *out = (struct lls_scaled_adapter){adapter, (float)scale};
     return 0;
   }
   lls_adapter_unref(adapter);
   if (scale == 0)
     return 0;
   return lls_api_fail(error, 400, "unsupported_parameter", name,
-                      "'%s': one adapter of a request can have the scale 1, and the "
-                      "others 0: an adapter's files say how strong it is",
-                      name);
+                      "'%s': one adapter can have a scale, and the others 0", name);
+}
+
+int lls_params_adapter(const json_t *value, const char *name, struct lls_lora_set *set,
+                       struct lls_scaled_adapter *out, struct lls_api_error *error)
+{
+  size_t i;
+  const json_t *item;
+  *out = (struct lls_scaled_adapter){0};
+  if (!json_is_array(value))
+    return lls_api_fail(error, 400, "unsupported_parameter", name,
+                        "'%s' must be an array of adapters and their scales; else "
+                        "'model' names the adapter",
+                        name);
+  json_array_foreach((json_t *)value, i, item)
+  {
+    if (take_adapter(item, name, set, out, error) != 0)
+      return -1;
+  }
+  return 0;
 }
 
 int lls_param_lora(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error)
 {
-  size_t i;
-  const json_t *item;
+  struct lls_scaled_adapter chosen;
   if (lls_param_asks_nothing(value))
     return 0;
-  if (!json_is_array(value))
-    return lls_api_fail(error, 400, "unsupported_parameter", name,
-                        "'%s' is not supported: 'model' names the adapter", name);
+  int rc = lls_params_adapter(value, name, context->adapters, &chosen, error);
   lls_adapter_unref(out->adapter);
-  out->adapter = NULL;
-  json_array_foreach((json_t *)value, i, item)
-  {
-    if (take_adapter(item, name, context, out, error) != 0)
-      return -1;
-  }
-  return 0;
+  out->adapter = chosen.adapter;
+  out->adapter_scale = chosen.scale;
+  out->chooses_adapter = true;
+  return rc;
 }

@@ -301,7 +301,7 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
     return;
   }
   reading->generation = NULL;
-  if (generation->params.adapter == NULL) {
+  if (generation->params.adapter == NULL && !generation->params.chooses_adapter) {
     generation->params.adapter = reading->adapter;
     reading->adapter = NULL;
   }

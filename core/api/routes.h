@@ -88,6 +88,7 @@ struct lls_dialect;
   ROUTE("GET", "/props", lls_handle_props)                                               \
   ROUTE("GET", "/slots", lls_handle_slots)                                               \
   ROUTE("GET", "/lora-adapters", lls_handle_lora_adapters)                               \
+  ROUTE("POST", "/lora-adapters", lls_handle_scale_adapters)                             \
   ROUTE("POST", "/apply-template", lls_handle_apply_template)                            \
   ROUTE("POST", "/tokenize", lls_handle_tokenize)                                        \
   ROUTE("POST", "/detokenize", lls_handle_detokenize)                                    \

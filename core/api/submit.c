@@ -168,6 +168,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .salt = salt.text,
       .salt_bytes = salt.bytes,
       .lora = generation->lora,
+      .lora_scale = params->adapter_scale,
       .adapter = params->adapter != NULL ? params->adapter->number : 0,
       .adapter_name = params->adapter != NULL ? params->adapter->name : NULL,
       .session = session_of(generation),

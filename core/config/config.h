@@ -125,6 +125,7 @@ struct lls_cache_config {      /* [cache] */
 struct lls_named_adapter {
   const char *name; /* the key's */
   char *path;
+  float scale; /* of its changes: 1, or a number after the path's last ':' */
 };
 
 struct lls_lora_section {             /* [lora] */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The section [lora]: besides the keys of its table, each key is the name of an adapter,
- * and its value the adapter's folder or file. The configuration owns the list; its names
- * are those of the lines.
+ * and its value the adapter's folder or file, and a scale. The configuration owns the
+ * list; its names are those of the lines.
  */
 #include "core/config/loading.h"
 
 #include "core/base/file.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,6 +42,20 @@ static char *path_of(const struct lls_loading *l, const char *value)
                                               : lls_path_join(l->folder, value);
 }
 
+/* Cuts ":SCALE", as llama.cpp's --lora-scaled has it, off a path that is not there with
+ * it. Returns the scale, else 1. */
+static float cut_scale(char *path)
+{
+  char *end, *colon = strrchr(path, ':');
+  if (colon == NULL || colon[1] == '\0' || access(path, F_OK) == 0)
+    return 1;
+  float scale = strtof(colon + 1, &end);
+  if (*end != '\0' || !isfinite(scale))
+    return 1;
+  *colon = '\0';
+  return scale;
+}
+
 void lls_loading_lora(struct lls_loading *l, const struct lls_param_table *table)
 {
   struct lls_lora_section *lora = &l->config->lora;
@@ -58,7 +73,10 @@ void lls_loading_lora(struct lls_loading *l, const struct lls_param_table *table
     if (!is_adapter(entry, table))
       continue;
     struct lls_named_adapter *one = &lora->adapters[lora->n];
-    *one = (struct lls_named_adapter){entry->key, path_of(l, entry->value)};
+    *one =
+        (struct lls_named_adapter){.name = entry->key, .path = path_of(l, entry->value)};
+    if (one->path != NULL)
+      one->scale = cut_scale(one->path);
     if (one->path == NULL)
       lls_loading_error(l, 0, "no memory");
     else

@@ -254,6 +254,7 @@ struct lls_low_rank {
 struct lls_adapted_rows {
   struct lls_low_rank parts[LLS_MAX_LOW_RANK];
   uint32_t n_parts;
+  float scale;          /* of the changes */
   const uint32_t *rows; /* (n_rows) host memory */
   uint32_t n_rows;
 };

@@ -69,6 +69,7 @@ static void gather(struct gathered *g, uint32_t expert, uint32_t adapter)
       rows[n++] = i;
   group->rows = rows;
   group->n_rows = n;
+  group->scale = a->scales[adapter];
   g->n += n > 0;
   g->n_rows += n;
   g->ranks += n * width;

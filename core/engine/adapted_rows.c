@@ -16,13 +16,15 @@
 
 /* ---- the step --------------------------------------------------------------------- */
 
-/* Returns the group of a sequence's rows; *n grows with a new adapter. */
-static uint32_t group_of(struct lls_engine_adapters *a, const struct lls_lora *lora)
+/* Returns the group of a sequence's rows; *n grows with a new adapter or scale. */
+static uint32_t group_of(struct lls_engine_adapters *a, const struct lls_lora *lora,
+                         float scale)
 {
   for (uint32_t i = 0; i < a->n; i++)
-    if (a->list[i] == lora)
+    if (a->list[i] == lora && a->scales[i] == scale)
       return i;
   a->list[a->n] = lora;
+  a->scales[a->n] = scale;
   return a->n++;
 }
 
@@ -33,8 +35,10 @@ static void sort_rows(const struct lls_engine *e, const uint32_t *at, uint32_t n
 {
   const struct lls_engine_adapters *a = &e->adapters;
   uint32_t used = 0;
-  for (uint32_t i = 0; i < a->n; i++)
+  for (uint32_t i = 0; i < a->n; i++) {
     groups[i].n_rows = 0;
+    groups[i].scale = a->scales[i];
+  }
   for (uint32_t i = 0; i < n; i++) {
     uint32_t group = a->of_sequence[e->row_sequence[at != NULL ? at[i] : i]];
     if (group != LLS_NO_ADAPTER)
@@ -58,8 +62,9 @@ void lls_engine_lay_out_adapters(struct lls_engine *e,
   struct lls_engine_adapters *a = &e->adapters;
   a->n = 0;
   for (uint32_t i = 0; a->list != NULL && i < batch->n_sequences; i++) {
-    const struct lls_lora *lora = batch->sequences[i].adapter;
-    a->of_sequence[i] = lora != NULL ? group_of(a, lora) : LLS_NO_ADAPTER;
+    const struct lls_engine_sequence *s = &batch->sequences[i];
+    a->of_sequence[i] =
+        s->adapter != NULL ? group_of(a, s->adapter, s->adapter_scale) : LLS_NO_ADAPTER;
   }
   if (a->n == 0)
     return;
@@ -189,6 +194,7 @@ int lls_engine_make_adapters(struct lls_engine *e, size_t slots)
   if (!e->options.adapters)
     return 0;
   a->list = calloc(sequences, sizeof *a->list);
+  a->scales = calloc(sequences, sizeof *a->scales);
   a->of_sequence = calloc(sequences, sizeof *a->of_sequence);
   a->groups = calloc(sequences, sizeof *a->groups);
   a->picked = calloc(sequences, sizeof *a->picked);
@@ -200,8 +206,8 @@ int lls_engine_make_adapters(struct lls_engine *e, size_t slots)
     if (a->expert_groups == NULL || a->expert_rows == NULL)
       return -ENOMEM;
   }
-  if (a->list == NULL || a->of_sequence == NULL || a->groups == NULL ||
-      a->picked == NULL || a->rows == NULL || a->picked_rows == NULL)
+  if (a->list == NULL || a->scales == NULL || a->of_sequence == NULL ||
+      a->groups == NULL || a->picked == NULL || a->rows == NULL || a->picked_rows == NULL)
     return -ENOMEM;
   return e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE, ranks * sizeof *a->scratch,
                                (void **)&a->scratch);
@@ -213,6 +219,7 @@ void lls_engine_free_adapters(struct lls_engine *e)
   if (a->scratch != NULL)
     e->device->ops->release(e->device, LLS_MEMORY_DEVICE, a->scratch);
   free(a->list);
+  free(a->scales);
   free(a->of_sequence);
   free(a->groups);
   free(a->picked);

@@ -19,6 +19,8 @@ struct lls_engine_adapters {
   uint32_t n;                   /* different adapters of the step */
   const struct lls_lora **list; /* (max_sequences) n are used; NULL: the engine has no
                                  * room for adapters */
+  float *scales;                /* (max_sequences) of each of them: one adapter may be
+                                 * there with several */
   uint32_t *of_sequence;        /* (max_sequences) index in list, or LLS_NO_ADAPTER */
   /* (max_sequences) of each adapter: the step's rows; the rows that need logits */
   struct lls_adapted_rows *groups, *picked;

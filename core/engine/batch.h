@@ -34,6 +34,7 @@ struct lls_engine_sequence {
   const struct lls_block_table *table;
   /* the adapter of its rows, or NULL; the caller has a reference until the step ends */
   const struct lls_lora *adapter;
+  float adapter_scale; /* of its changes */
   /* how to draw the token after the last one; NULL = draw none */
   const struct lls_sampling *sampling;
   bool all_logits; /* keep the logits of all n_tokens rows, see lls_engine_logits */

@@ -38,6 +38,7 @@ struct numbers {
   uint32_t n_entries[LLS_MAX_GROUPS], n_restored; /* restored: of group 0 */
   /* the adapter's address: ranks with adapters are threads of one process */
   uint32_t adapter[2];
+  float adapter_scale;
 };
 
 #define WORDS(type) (sizeof(type) / sizeof(uint32_t))
@@ -151,6 +152,7 @@ static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .n_pooled = s->n_pooled,
       .second_text = s->second_text,
       .n_restored = l->n_restored,
+      .adapter_scale = s->adapter_scale,
   };
   memcpy(numbers.adapter, &s->adapter, sizeof s->adapter);
   for (uint32_t i = 0; i < e->caps.n_groups; i++)
@@ -257,6 +259,7 @@ static void take_sequence(struct reader *r, struct lls_engine_sequence *s,
       .first_pooled = n->first_pooled,
       .n_pooled = n->n_pooled,
       .second_text = n->second_text,
+      .adapter_scale = n->adapter_scale,
   };
   memcpy(&s->adapter, n->adapter, sizeof s->adapter);
   r->scores += n->n_scores;

@@ -118,15 +118,20 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
 }
 
 /* Returns the root of keys of an adapter's blocks: the same tokens give other keys and
- * values with it. */
+ * values with it, and with each scale of it. */
 static struct lls_key adapted_root(const struct lls_live_context *context,
                                    const struct lls_key *root,
-                                   const struct lls_lora *lora)
+                                   const struct lls_submission *s)
 {
-  char both[sizeof *root + sizeof lora->digest];
-  memcpy(both, root, sizeof *root);
-  memcpy(both + sizeof *root, lora->digest, sizeof lora->digest);
-  return lls_siphash(&context->secret, both, sizeof both);
+  const struct lls_lora *lora = s->lora;
+  char all[sizeof *root + sizeof lora->digest + sizeof s->lora_scale];
+  size_t bytes = sizeof *root + sizeof lora->digest;
+  memcpy(all, root, sizeof *root);
+  memcpy(all + sizeof *root, lora->digest, sizeof lora->digest);
+  memcpy(all + bytes, &s->lora_scale, sizeof s->lora_scale);
+  if (s->lora_scale != 1)
+    bytes += sizeof s->lora_scale;
+  return lls_siphash(&context->secret, all, bytes);
 }
 
 static void begin_keys(struct lls_live *live, const struct lls_submission *s,
@@ -139,7 +144,7 @@ static void begin_keys(struct lls_live *live, const struct lls_submission *s,
       .all = context->key_tokens > 0 ? p->keys : NULL,
       .block_tokens = context->key_tokens};
   if (s->lora != NULL)
-    live->keys.root = adapted_root(context, &live->keys.root, s->lora);
+    live->keys.root = adapted_root(context, &live->keys.root, s);
 }
 
 static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
@@ -236,6 +241,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->text_bytes = s->text != NULL ? s->text_bytes : 0;
   live->owner = s->owner;
   live->lora = lls_lora_ref(s->lora);
+  live->lora_scale = s->lora_scale;
   live->min_new_tokens = s->min_new_tokens;
   live->reports_progress = s->reports_progress;
   live->first_token_ns = LLS_NEVER;

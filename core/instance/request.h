@@ -90,6 +90,7 @@ struct lls_live {
   struct lls_thought_state thought;
   struct lls_constraint constraint;
   struct lls_lora *lora; /* the request's reference, or NULL */
+  float lora_scale;      /* of the changes that it makes */
   uint32_t min_new_tokens;
   /* (n_stop_tokens) stop tokens of the client and, unless it ignores them, EOS tokens
    * of the model; in this allocation */

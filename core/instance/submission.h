@@ -67,6 +67,7 @@ struct lls_submission {
   /* the adapter, of which the request takes a reference, with its number and name; NULL,
    * 0, NULL: none */
   struct lls_lora *lora;
+  float lora_scale; /* of the changes that it makes; 1: as its files have them */
   uint32_t adapter;
   const char *adapter_name; /* copied */
   struct lls_session_use session;

@@ -24,6 +24,8 @@ struct lls_lora_set {
   pthread_mutex_t loading; /* held while an adapter is loaded; taken before `mutex` */
   pthread_mutex_t mutex;   /* guards the members below, and those of entries */
   struct entry *list;      /* utlist */
+  struct entry *shared;    /* by requests that choose none; listed, or NULL */
+  float shared_scale;
   uint32_t last_number;
   uint64_t clock;
 };
@@ -59,13 +61,15 @@ void lls_lora_set_destroy(struct lls_lora_set *s)
 
 /* ---- entries ---------------------------------------------------------------------- */
 
-static struct entry *make_entry(const char *name, const char *path)
+static struct entry *make_entry(const struct lls_adapter *as)
 {
   struct entry *e = calloc(1, sizeof *e);
   if (e == NULL)
     return NULL;
-  e->adapter.name = strdup(name);
-  e->adapter.path = strdup(path);
+  e->adapter.name = strdup(as->name);
+  e->adapter.path = strdup(as->path);
+  e->adapter.scale = as->scale;
+  e->adapter.configured = as->configured;
   e->adapter.created_s = (int64_t)time(NULL);
   atomic_init(&e->users, 1);
   if (e->adapter.name != NULL && e->adapter.path != NULL)
@@ -205,17 +209,16 @@ int lls_lora_set_load(struct lls_lora_set *s, struct lls_adapter *a,
 
 /* ---- the list --------------------------------------------------------------------- */
 
-int lls_lora_set_add(struct lls_lora_set *s, const char *name, const char *path,
-                     bool configured, struct lls_lora *loaded)
+int lls_lora_set_add(struct lls_lora_set *s, const struct lls_adapter *as,
+                     struct lls_lora *loaded)
 {
-  struct entry *e = make_entry(name, path);
+  struct entry *e = make_entry(as);
   int rc = e == NULL ? -ENOMEM : 0;
   pthread_mutex_lock(&s->mutex);
-  if (rc == 0 && find(s, name) != NULL)
+  if (rc == 0 && find(s, as->name) != NULL)
     rc = -EEXIST;
   if (rc == 0) {
     e->adapter.number = ++s->last_number;
-    e->adapter.configured = configured;
     e->listed = true;
     DL_APPEND(s->list, e);
     if (loaded != NULL && keep(s, e, loaded))
@@ -235,6 +238,8 @@ int lls_lora_set_remove(struct lls_lora_set *s, const char *name)
   struct entry *e = find(s, name);
   if (e != NULL) {
     DL_DELETE(s->list, e);
+    if (s->shared == e)
+      s->shared = NULL;
     e->listed = false;
     lora = e->lora;
     e->lora = NULL;
@@ -266,6 +271,23 @@ struct lls_adapter *lls_lora_set_at(struct lls_lora_set *s, uint32_t place)
     a = ref_adapter(&e->adapter);
     break;
   }
+  pthread_mutex_unlock(&s->mutex);
+  return a;
+}
+
+void lls_lora_set_share(struct lls_lora_set *s, struct lls_adapter *a, float scale)
+{
+  pthread_mutex_lock(&s->mutex);
+  s->shared = a != NULL && entry_of(a)->listed ? entry_of(a) : NULL;
+  s->shared_scale = scale;
+  pthread_mutex_unlock(&s->mutex);
+}
+
+struct lls_adapter *lls_lora_set_shared(struct lls_lora_set *s, float *scale)
+{
+  pthread_mutex_lock(&s->mutex);
+  struct lls_adapter *a = s->shared != NULL ? ref_adapter(&s->shared->adapter) : NULL;
+  *scale = s->shared_scale;
   pthread_mutex_unlock(&s->mutex);
   return a;
 }

@@ -22,6 +22,7 @@ struct lls_lora_set;
 /* A listed adapter; the members do not change, and live as long as a reference. */
 struct lls_adapter {
   char *name, *path;
+  float scale;       /* of its changes, for requests that set none */
   uint32_t number;   /* from 1 on, never used twice */
   bool configured;   /* by the file; else by a request */
   int64_t created_s; /* Unix time */
@@ -40,10 +41,11 @@ void lls_lora_set_destroy(struct lls_lora_set *); /* NULL is allowed */
 /* [any thread] Loads an adapter for this set's model without listing it. */
 int lls_lora_set_try(const struct lls_lora_set *, const char *path, struct lls_lora **out,
                      struct lls_error *err);
-/* Lists an adapter. `loaded` (may be NULL) is its content, which the set takes over even
+/* Lists an adapter: the name, path, scale, and whether it is configured are copied.
+ * `loaded` (may be NULL) is its content, which the set takes over even
  * if it fails. Returns -EEXIST if the name is taken, or -ENOMEM. */
-int lls_lora_set_add(struct lls_lora_set *, const char *name, const char *path,
-                     bool configured, struct lls_lora *loaded);
+int lls_lora_set_add(struct lls_lora_set *, const struct lls_adapter *,
+                     struct lls_lora *loaded);
 /* Returns -ENOENT if the name is not listed. */
 int lls_lora_set_remove(struct lls_lora_set *, const char *name);
 
@@ -51,6 +53,11 @@ int lls_lora_set_remove(struct lls_lora_set *, const char *name);
 struct lls_adapter *lls_lora_set_find(struct lls_lora_set *, const char *name);
 /* Returns a reference to the adapter at this place of the list, from 0, or NULL. */
 struct lls_adapter *lls_lora_set_at(struct lls_lora_set *, uint32_t place);
+/* Sets the adapter of requests that choose none, with its scale; NULL: none. Its removal
+ * from the list ends it. */
+void lls_lora_set_share(struct lls_lora_set *, struct lls_adapter *, float scale);
+/* Returns a reference to this adapter, or NULL, and sets *scale. */
+struct lls_adapter *lls_lora_set_shared(struct lls_lora_set *, float *scale);
 void lls_adapter_unref(struct lls_adapter *); /* NULL is allowed */
 
 /* Returns a reference to the adapter's content, or NULL if that is not in memory. */

@@ -352,7 +352,8 @@ static bool is_for_admins(const struct lls_http_exchange *exchange)
 {
   const struct lls_http_route *route = exchange->route;
   return route->handler == lls_handle_load_adapter ||
-         route->handler == lls_handle_unload_adapter;
+         route->handler == lls_handle_unload_adapter ||
+         route->handler == lls_handle_scale_adapters;
 }
 
 /* Passes the request on, and has its model loaded. */

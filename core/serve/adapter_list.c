@@ -22,6 +22,17 @@ static int check_processes(const struct server *s, struct lls_error *err)
                   "without mpirun, or merge the adapters into their model");
 }
 
+/* Lists an adapter of the file with its content. */
+static int list(struct server *s, const struct lls_named_adapter *one,
+                struct lls_lora *lora)
+{
+  const struct lls_adapter as = {.name = (char *)(uintptr_t)one->name,
+                                 .path = one->path,
+                                 .scale = one->scale,
+                                 .configured = true};
+  return lls_lora_set_add(s->adapters, &as, lora);
+}
+
 static int add(struct server *s, const struct lls_named_adapter *one,
                struct lls_error *err)
 {
@@ -31,7 +42,7 @@ static int add(struct server *s, const struct lls_named_adapter *one,
     return lls_fail_at(err, rc, "[lora] %s", one->name);
   lls_log(&s->log, LLS_LOG_INFO, "lora", "adapter \"%s\", %zu KiB: %s", one->name,
           lora->bytes >> 10, one->path);
-  rc = lls_lora_set_add(s->adapters, one->name, one->path, true, lora);
+  rc = list(s, one, lora);
   return rc < 0 ? lls_fail(err, rc, "[lora] %s: %s", one->name, strerror(-rc)) : 0;
 }
 
@@ -64,11 +75,12 @@ static const struct lls_named_adapter *find(const struct lls_lora_section *lora,
   return NULL;
 }
 
-/* True if the section has the adapter under the same name and path. */
+/* True if the section has the adapter under the same name, path and scale. */
 static bool has(const struct lls_lora_section *lora, const struct lls_named_adapter *one)
 {
   const struct lls_named_adapter *there = find(lora, one->name);
-  return there != NULL && strcmp(there->path, one->path) == 0;
+  return there != NULL && strcmp(there->path, one->path) == 0 &&
+         there->scale == one->scale;
 }
 
 int server_read_adapters(const struct server *s, struct reload *r)
@@ -114,7 +126,7 @@ void server_take_adapters(struct server *s, struct reload *r)
     if (r->adapters[i] == NULL)
       continue;
     lls_lora_set_remove(s->adapters, one->name); /* that a request has added */
-    if (lls_lora_set_add(s->adapters, one->name, one->path, true, r->adapters[i]) == 0)
+    if (list(s, one, r->adapters[i]) == 0)
       lls_log(&s->log, LLS_LOG_INFO, "lora", "adapter \"%s\": %s", one->name, one->path);
     r->adapters[i] = NULL;
   }

@@ -186,6 +186,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
       .context = live->context,
       .second_text = live->second_text,
       .adapter = live->lora,
+      .adapter_scale = live->lora_scale,
       .table = table,
       .sampling = emits ? &live->sampling : NULL,
   };

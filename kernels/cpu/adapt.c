@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of several LoRA adapters in one product, in two passes over all groups: `shrink`
- * makes t = x a^T, `expand` adds t b to y. All threads share each pass, whatever the
- * number of groups: an item of shrink is a few rows of one a, an item of expand some
+ * makes t = scale x a^T, `expand` adds t b to y. All threads share each pass, whatever
+ * the number of groups: an item of shrink is a few rows of one a, an item of expand some
  * columns of one b, so each matrix is read once in a step, by one thread, and stays in
  * its cache for all rows of the group.
  *
@@ -97,10 +97,13 @@ static void shrink(const struct walk *w)
   uint32_t n = lls_least_u32(a->ranks, p->rank - w->first);
   size_t width = width_of(g);
   float *t = a->t + w->t_group + w->t_part + w->first;
-  for (uint32_t i = 0; i < g->n_rows; i++, t += width)
+  for (uint32_t i = 0; i < g->n_rows; i++, t += width) {
     a->device->kernels.rows.dots(a->x + g->rows[i] * a->inputs,
                                  p->a + (size_t)w->first * p->a_stride, p->a_stride, n,
                                  a->inputs, t);
+    for (uint32_t k = 0; k < n; k++)
+      t[k] *= g->scale;
+  }
 }
 
 static void expand(const struct walk *w)

@@ -63,11 +63,28 @@ for my $case ([[{ id => 1, scale => 1 }], 2], [[{ id => 0, scale => 0 }, { id =>
     my $answer = $server->post('/v1/completions', body(1, lora => $case->[0], prompt => $wanted[ $case->[1] ]{ids}));
     is_deeply ids($answer), $wanted[ $case->[1] ]{greedy}, "  chosen by its number: $names[$case->[1]]";
 }
-for my $wrong ([{ id => 2, scale => 1 }], [{ id => 0, scale => 0.5 }], [{ id => 0, scale => 1 }, { id => 1, scale => 1 }], [{ id => 'x', scale => 1 }], [{ id => 0 }], [7], 'first') {
+for my $wrong ([{ id => 2, scale => 1 }], [{ id => 0, scale => '0.5' }], [{ id => 0, scale => 1e300 }], [{ id => 0, scale => 1 }, { id => 1, scale => 1 }], [{ id => 'x', scale => 1 }], [{ id => 0 }], [7], 'first') {
     my $answer = $server->post('/completion', { prompt => 'x', n_predict => 1, lora => $wrong });
     is_deeply [$answer->{status}, $answer->{json}{error}{param}], [400, 'lora'], '  or refused by name';
 }
 is $server->post('/v1/completions', body(0, model => 'third'))->{status}, 404, 'an adapter that is not there';
+
+# ---- scales: PEFT's tokens, also beside each other; prefixes of one scale are not found with another
+my @scales = ([0, 0.5], [0, 1], [1, -1.5]);
+my @scaled = @{ decode_json(LlmServer::read_file("$made-scaled/reference.json"))->{prompts} };
+sub scaled {
+    my ($i, %more) = @_;
+    return body(0, prompt => $scaled[$i]{ids}, lora => [{ id => $scales[$i][0], scale => $scales[$i][1] }], %more);
+}
+@answers = $server->at_once(map { scaled($_ % 3) } 0 .. 5);
+is_deeply ids({ json => $answers[$_] }), $scaled[ $_ % 3 ]{greedy}, "  $names[$scales[$_ % 3][0] + 1] times $scales[$_ % 3][1]" for 0 .. 5;
+my @found = map {
+    $server->post('/v1/completions', scaled(2, max_tokens => 1, lora => [{ id => 1, scale => $_ }]))
+        ->{json}{usage}{prompt_tokens_details}{cached_tokens}
+} 0.25, 0.75, 0.25;
+is_deeply [@found[0, 1]], [0, 0], 'no blocks of another scale are found';
+cmp_ok $found[2], '>', 0, '  but those of its own';
+is $server->post('/lora-adapters', [{ id => 0, scale => 1 }])->{status}, 403, 'a scale for all needs runtime = true';
 like $server->get('/metrics')->{content}, qr/^vllm:lora_requests_info\{[^}]*max_lora="16"/m, 'metrics';
 
 # ---- requests change nothing unless the file allows it
@@ -89,6 +106,8 @@ my $bad = reload("second = $models/stories260K\n");
 isnt $bad->{status}, 200, 'a reload with what is no adapter is refused';
 like $bad->{content}, qr/adapter_config\.json/, '  with the reason';
 is_deeply ids($server->post('/v1/completions', body(2))), $wanted[2]{greedy}, '  and changes nothing';
+is reload("second = $made/second:-1.5\n")->{status}, 200, 'a reload with another scale';
+is_deeply ids($server->post('/v1/completions', body(2, prompt => $scaled[2]{ids}))), $scaled[2]{greedy}, '  which requests have then';
 is $server->stop, 0, 'the server ends well';
 
 # ---- requests load and unload; two of three fit
@@ -111,6 +130,17 @@ for my $round (1, 2) {
 is $server->post('/v1/unload_lora_adapter', { lora_name => 'third' })->{content}, "Success: LoRA adapter 'third' removed successfully.", 'an unload';
 is $server->post('/v1/unload_lora_adapter', { lora_name => 'third' })->{status}, 404, '  of what is gone';
 is $server->post('/v1/completions', body(1, model => 'third'))->{status}, 404, '  which answers no more';
+
+# ---- a scale for requests that choose no adapter
+sub scales { return [map { $_->{scale} } @{ decode_json($server->get('/lora-adapters')->{content}) }] }
+is_deeply $server->post('/lora-adapters', [{ id => 1, scale => 0.5 }, { id => 0, scale => 0 }])->{json}, { success => $true }, 'a scale for all';
+is_deeply scales(), [0, 0.5], '  is listed';
+is_deeply ids($server->post('/v1/completions', body(0, prompt => $scaled[0]{ids}))), $scaled[0]{greedy}, '  and has its effect';
+is_deeply ids($server->post('/v1/completions', body(1))), $wanted[1]{greedy}, '  unless a model is chosen';
+is_deeply ids($server->post('/v1/completions', body(0, lora => [{ id => 1, scale => 0 }]))), $wanted[0]{greedy}, '  or none';
+is $server->post('/lora-adapters', $_)->{status}, 400, 'wrong scales' for {}, [7], [{ id => 9, scale => 1 }];
+$server->post('/lora-adapters', []);
+is_deeply scales(), [0, 0], 'no scale for all';
 
 # ---- unloaded while it answers: the answer goes on
 my $stream = $server->connect;

@@ -29,17 +29,20 @@ static float *random_matrix(size_t n)
 static const uint32_t rows_of[] = {7, 1, 4, 8, 0};
 static const struct lls_adapted_rows shapes[] = {
     {.n_parts = 2,
+     .scale = 1,
      .n_rows = 3,
      .rows = rows_of,
      .parts = {{.rank = MAX_RANK, .first_output = 0, .outputs = 520},
                {.rank = 4, .first_output = 700, .outputs = 400}}},
     {.n_parts = 3,
+     .scale = -0.5F,
      .n_rows = 1,
      .rows = rows_of + 3,
      .parts = {{.rank = 8, .first_output = 0, .outputs = 3},
                {.rank = 16, .first_output = 3, .outputs = 1000},
                {.rank = 5, .first_output = 1003, .outputs = 97}}},
     {.n_parts = 1,
+     .scale = 2,
      .n_rows = 1,
      .rows = rows_of + 4,
      .parts = {{.rank = 1, .first_output = 1099, .outputs = 1}}},
@@ -47,12 +50,12 @@ static const struct lls_adapted_rows shapes[] = {
 #define N_GROUPS (sizeof shapes / sizeof *shapes)
 
 static void check_part(const struct lls_device *d, const struct lls_low_rank *p,
-                       const float *x, const float *before, const float *y)
+                       double scale, const float *x, const float *before, const float *y)
 {
   for (uint32_t o = 0; o < p->outputs; o++) {
     double wanted = (double)before[p->first_output + o], size = fabs(wanted);
     for (uint32_t k = 0; k < p->rank; k++) {
-      double t = 0, magnitude = 0, b = (double)p->b[(size_t)k * B_STRIDE + o];
+      double t = 0, magnitude = 0, b = scale * (double)p->b[(size_t)k * B_STRIDE + o];
       for (uint32_t i = 0; i < INPUTS; i++) {
         double product = (double)x[i] * (double)p->a[(size_t)k * A_STRIDE + i];
         t += product;
@@ -98,8 +101,8 @@ static void check_groups(const struct lls_device *d,
       size_t row = groups[g].rows[r];
       changed[row] = true;
       for (uint32_t i = 0; i < groups[g].n_parts; i++)
-        check_part(d, &groups[g].parts[i], x + row * INPUTS, before + row * OUTPUTS,
-                   y + row * OUTPUTS);
+        check_part(d, &groups[g].parts[i], (double)groups[g].scale, x + row * INPUTS,
+                   before + row * OUTPUTS, y + row * OUTPUTS);
     }
   for (size_t row = 0; row < ROWS; row++)
     if (!changed[row])

@@ -67,6 +67,26 @@ static void test_ranks(void **state)
   check_logits(*state, "first", 2, 1);
 }
 
+/* PEFT's logits with the changes of the first adapter halved, and those of the second
+ * turned around; one adapter is there with two scales. */
+static void test_scales(void **state)
+{
+  static const float scales[REFERENCE_MAX_PROMPTS] = {0.5F, 1, -1.5F};
+  struct paths paths;
+  (void)state;
+  find_paths("mixtral", "first", &paths);
+  paths.list[0] = paths.first;
+  paths.list[1] = paths.first;
+  const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                        .cache_element = LLS_F32,
+                                        .ranks = 2,
+                                        .threads = 1,
+                                        .path = paths.base,
+                                        .adapters = paths.list,
+                                        .scales = scales};
+  rule_check_all("mixtral-lora-scaled", &options);
+}
+
 static void read_config(const char *model, struct lls_model_config *c)
 {
   struct paths paths;
@@ -95,6 +115,15 @@ static void test_digests(void **state)
 
 /* ---- the set ---------------------------------------------------------------------- */
 
+static int list_adapter(struct lls_lora_set *set, const char *name, const char *folder)
+{
+  char own[16];
+  char *path = (char *)(uintptr_t)adapter_path("llama", folder);
+  snprintf(own, sizeof own, "%s", name);
+  const struct lls_adapter as = {.name = own, .path = path, .scale = 1};
+  return lls_lora_set_add(set, &as, NULL);
+}
+
 static struct lls_lora_set *make_set(const struct lls_lora_bounds *bounds)
 {
   struct lls_model_config *c = malloc(sizeof *c);
@@ -103,10 +132,8 @@ static struct lls_lora_set *make_set(const struct lls_lora_bounds *bounds)
   struct lls_lora_set *set = lls_lora_set_create(c, bounds);
   assert_non_null(set);
   free(c);
-  assert_int_equal(
-      lls_lora_set_add(set, "first", adapter_path("llama", "first"), true, NULL), 0);
-  assert_int_equal(
-      lls_lora_set_add(set, "second", adapter_path("llama", "second"), false, NULL), 0);
+  assert_int_equal(list_adapter(set, "first", "first"), 0);
+  assert_int_equal(list_adapter(set, "second", "second"), 0);
   return set;
 }
 
@@ -156,15 +183,12 @@ static void test_removed_in_use(void **state)
   struct lls_lora *used = NULL;
   (void)state;
   assert_int_equal(lls_lora_set_load(set, old, &used, NULL), 0);
-  assert_int_equal(
-      lls_lora_set_add(set, "first", adapter_path("llama", "second"), true, NULL),
-      -EEXIST);
+  assert_int_equal(list_adapter(set, "first", "second"), -EEXIST);
   assert_int_equal(lls_lora_set_remove(set, "first"), 0);
   assert_int_equal(lls_lora_set_remove(set, "first"), -ENOENT);
   assert_null(lls_lora_set_find(set, "first"));
   assert_true(lls_lora_part(used, 0, LLS_LORA_Q)->rank == 8);
-  assert_int_equal(
-      lls_lora_set_add(set, "first", adapter_path("llama", "second"), true, NULL), 0);
+  assert_int_equal(list_adapter(set, "first", "second"), 0);
   struct lls_adapter *new = lls_lora_set_find(set, "first");
   assert_true(new->number > old->number);
   lls_lora_unref(used);
@@ -316,6 +340,7 @@ int main(void)
       {"experts whose rows alternate", test_peft, NULL, NULL, "gpt-oss-16"},
       {"shared experts", test_peft, NULL, NULL, "deepseek-v2"},
       {"shared experts on 2 ranks", test_ranks, NULL, NULL, "deepseek-v2"},
+      cmocka_unit_test(test_scales),
       cmocka_unit_test(test_digests),
       cmocka_unit_test(test_one_fits),
       cmocka_unit_test(test_removed_in_use),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /props, /slots and /lora-adapters of llama.cpp: what a client may know of the
+ * GET /props and /slots of llama.cpp: what a client may know of the
  * model, and how busy the server is. This server has no slots: a place in a step
  * ([engine] max_sequences) stands for one, and shows nothing of the request in it.
  */
@@ -10,7 +10,6 @@
 
 #include "config.h"
 #include "core/config/config.h"
-#include "core/lora/lora_set.h"
 #include "text/template/template.h"
 
 #define NO_SLOT "fail_on_no_slot=1"
@@ -88,25 +87,4 @@ void lls_handle_slots(void *context, struct lls_http_exchange *exchange)
   for (int64_t i = 0; i < total; i++)
     lls_json_add(&slots, slot(api, i, i < busy));
   lls_api_reply_json(exchange, 200, slots);
-}
-
-/* No adapter is added to requests that do not choose it, so each has the scale 0. */
-static void add_adapter(void *context, const struct lls_adapter *adapter, bool loaded,
-                        uint32_t users)
-{
-  json_t *list = context;
-  (void)loaded;
-  (void)users;
-  json_array_append_new(
-      list, json_pack("{s:I, s:s, s:s, s:i}", "id", (json_int_t)json_array_size(list),
-                      "path", adapter->path, "name", adapter->name, "scale", 0));
-}
-
-void lls_handle_lora_adapters(void *context, struct lls_http_exchange *exchange)
-{
-  const struct lls_api *api = context;
-  json_t *list = json_array();
-  if (list != NULL && api->config.adapters != NULL)
-    lls_lora_set_each(api->config.adapters, add_adapter, list);
-  lls_api_reply_json(exchange, 200, list);
 }

@@ -95,7 +95,8 @@ static void apply(struct change *c)
   }
   if (c->in_place)
     lls_lora_set_remove(set, c->name);
-  int rc = lls_lora_set_add(set, c->name, c->path, false, c->lora);
+  const struct lls_adapter as = {.name = c->name, .path = c->path, .scale = 1};
+  int rc = lls_lora_set_add(set, &as, c->lora);
   c->lora = NULL;
   if (rc < 0)
     lls_api_fail(&c->error, rc == -EEXIST ? 400 : 503, NULL, "lora_name",
@@ -138,11 +139,7 @@ static void begin(struct lls_api *api, struct lls_http_exchange *exchange, bool 
   struct lls_api_error error = {0};
   struct change *c = NULL;
   LLS_API_ON_MAIN(api);
-  if (api->config.adapters == NULL || !api->config.changes_adapters)
-    lls_api_fail(&error, 403, "adapters_are_fixed", NULL,
-                 "requests change no adapters here: set [lora] runtime = true, or name "
-                 "the adapter in [lora] and reload");
-  else if ((c = calloc(1, sizeof *c)) == NULL)
+  if (lls_adapters_may_change(api, &error) && (c = calloc(1, sizeof *c)) == NULL)
     lls_api_fail(&error, 503, NULL, NULL, "out of memory");
   if (c == NULL) {
     lls_api_error_reply(exchange, &error);
