@@ -75,7 +75,7 @@ uint32_t lls_engine_max_columns(const struct lls_model_config *c)
  * of a mixture use in turn. */
 static size_t wide_numbers(const struct lls_engine *e)
 {
-  size_t plain = (size_t)e->options.max_tokens * wide_columns(&e->config);
+  size_t plain = lls_engine_padded_rows(e->options.max_tokens) * wide_columns(&e->config);
   size_t mixed = lls_engine_slots(e) * 2 * e->config.mixture.ffn;
   return plain > mixed ? plain : mixed;
 }

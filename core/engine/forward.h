@@ -47,6 +47,12 @@ void lls_engine_join_streams(struct lls_forward *);
 void lls_engine_add_laurel(const struct lls_forward *, uint32_t layer, const void *h);
 void lls_engine_cut_gates(const struct lls_forward *, uint32_t layer);
 
+/* Rows of a buffer that another buffer follows: devices may pad rows to 8. */
+static inline size_t lls_engine_padded_rows(size_t n_rows)
+{
+  return (n_rows + 7) / 8 * 8;
+}
+
 /* recurrent.c: layers with a state; set `attended` from input h (n_rows, hidden). */
 void lls_engine_scale(const struct lls_forward *, float factor, uint32_t columns,
                       void *x); /* 0: not at all */

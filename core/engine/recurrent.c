@@ -35,6 +35,15 @@ void lls_engine_convolve(struct lls_forward *s, uint32_t layer, const void *h)
   s->attended = e->act.narrow;
 }
 
+/* Where a second product of the layer goes, behind the rows of the first. Steps that a
+ * device pads to the same number of rows have it at the same place, which its graphs
+ * contain. */
+static void *behind_rows(const struct lls_forward *s, uint32_t columns)
+{
+  return (char *)s->e->act.wide + lls_engine_padded_rows(s->n_rows) * columns *
+                                      lls_dtype_bytes(s->device->activation_type);
+}
+
 /* Epsilon of the lengths of q and k. */
 #define LENGTH_EPSILON 1e-6f
 
@@ -45,9 +54,7 @@ void lls_engine_delta(struct lls_forward *s, uint32_t layer, const void *h)
   const struct lls_layer_weights *w = &e->weights.layers[layer];
   const struct lls_recurrent_config *r = &e->config.recurrent;
   uint32_t channels = lls_delta_channels(r), columns = lls_mix_columns(&e->config, layer);
-  char *rows = e->act.wide,
-       *gates = rows +
-                (size_t)s->n_rows * columns * lls_dtype_bytes(s->device->activation_type);
+  char *rows = e->act.wide, *gates = behind_rows(s, columns);
   const struct lls_conv_shape conv = {
       .at = e->places[layer].at,
       .channels = channels,
@@ -125,8 +132,7 @@ void lls_engine_space(struct lls_forward *s, uint32_t layer, const void *h)
   const struct lls_layer_weights *w = &e->weights.layers[layer];
   const struct lls_recurrent_config *r = &e->config.recurrent;
   const struct lls_conv_shape conv = space_conv(e, layer);
-  size_t row_bytes = conv.columns * lls_dtype_bytes(s->device->activation_type);
-  char *rows = e->act.wide, *steps = rows + s->n_rows * row_bytes;
+  char *rows = e->act.wide, *steps = behind_rows(s, conv.columns);
   const struct lls_space_shape space = {
       .at = conv.at + (size_t)(r->conv_width - 1) * conv.channels * sizeof(float),
       .heads = r->value_heads,

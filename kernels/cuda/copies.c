@@ -61,9 +61,10 @@ static enum cudaMemcpyKind kind_of(const struct lls_copy *c)
   return kinds[lls_copy_way(c)];
 }
 
+/* A state is copied as a whole, which 0 slots mean. */
 static bool is_whole(const struct lls_pool *p, const struct lls_copy *c)
 {
-  return c->n_slots == p->shape.block_tokens;
+  return c->n_slots == p->shape.block_tokens || p->groups[c->group].state > 0;
 }
 
 static bool converts(const struct lls_copy *c)

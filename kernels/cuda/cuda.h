@@ -62,12 +62,14 @@ struct lls_pool {
 #define LLS_CUDA_STAGED       4    /* blocks: 8 MiB for Llama-3-8B */
 #define LLS_CUDA_RESTORE_ROWS 2048 /* tokens restored by one product */
 
-/* Bytes of a staged block of either form, of any group. */
+/* Bytes of a staged block of either form, of any group that keeps K and V. */
 static inline size_t lls_cuda_staged_bytes(const struct lls_pool_shape *s)
 {
   size_t most = 0;
   for (uint32_t i = 0; i < lls_pool_groups(s); i++) {
     const struct lls_pool_shape one = lls_group_shape(s, i);
+    if (one.state > 0)
+      continue; /* a state has one form */
     size_t wide = lls_form_bytes(&one, LLS_FORM_KV);
     size_t int8 = lls_form_bytes(&one, LLS_FORM_INT8);
     most = wide > most ? wide : most;
@@ -166,6 +168,7 @@ struct lls_cuda_device {
   uint32_t *gather_rows[2], *gather_at[2];
   uint32_t n_gathers;
   uint32_t n_restored; /* tokens that the step restores */
+  uint32_t n_chains;   /* sequences whose states the step rewrites */
   /* ropes of the computed angles; 0: none yet */
   struct lls_rope_shape ropes[LLS_CUDA_ROPES];
   /* frequencies that graphs contain */

@@ -87,6 +87,11 @@ struct lls_cuda_step {
   const uint64_t *kv_at;
   const struct lls_cuda_sequence *sequences; /* (n_sequences) */
   const struct lls_block_entry *entries;
+  /* Chain i is spans [chains[i], chains[i + 1]): the rows of one sequence whose states
+   * they rewrite. */
+  uint32_t n_chains;
+  const uint32_t *chains; /* (n_chains + 1) */
+  const struct lls_state_span *spans;
 };
 
 /* ---- rows.cu ---------------------------------------------------------------------- */

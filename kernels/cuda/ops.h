@@ -16,6 +16,7 @@
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/ranks.h"
+#include "kernels/cuda/recurrent.h"
 
 #define LLS_CUDA_MOST_PADDING 7
 
@@ -45,6 +46,10 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ALL_REDUCE,
   LLS_CUDA_GATHER_COLUMNS,
   LLS_CUDA_HIDDEN_WRITE,
+  LLS_CUDA_CONV,
+  LLS_CUDA_FOLD,
+  LLS_CUDA_NORM_GATED,
+  LLS_CUDA_GATE_COLUMNS,
   LLS_CUDA_RESTORE, /* restores K and V in several kernels; never in a graph */
 };
 
@@ -88,6 +93,10 @@ struct lls_cuda_op {
     struct lls_cuda_all_reduce all_reduce;
     struct lls_cuda_gather_columns gather_columns;
     struct lls_cuda_hidden_write hidden_write;
+    struct lls_cuda_conv conv;
+    struct lls_cuda_fold fold;
+    struct lls_cuda_norm_gated norm_gated;
+    struct lls_cuda_gate_columns gate_columns;
     struct lls_cuda_restore_all restore;
   };
 };

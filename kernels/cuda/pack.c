@@ -21,14 +21,17 @@ static int open_stream(struct lls_cuda_device *d)
   return rc;
 }
 
-/* Copies n_slots slots of every layer and head between the pool and the contiguous
- * buffer `packed`. */
+/* Copies n_slots slots of every layer and head, or a whole state, between the pool and
+ * the contiguous buffer `packed`. */
 static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char *at,
                 char *packed, const struct lls_pull *c, bool packs)
 {
   const struct lls_pool_shape *s = &p->groups[c->group];
   size_t heads = (size_t)lls_form_sides(s, c->source_form) * s->layers * s->kv_heads;
   size_t bytes = c->n_slots * p->slot_bytes[c->group], pitch = p->head_bytes[c->group];
+  if (s->state > 0)
+    return cudaMemcpyAsync(packs ? packed : at, packs ? at : packed, (size_t)s->state,
+                           cudaMemcpyDefault, d->packs);
   if (bytes == 0)
     return cudaSuccess;
   return packs ? cudaMemcpy2DAsync(packed, bytes, at, pitch, bytes, heads,

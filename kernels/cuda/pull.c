@@ -147,6 +147,12 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
 
 /* ---- a list ----------------------------------------------------------------------- */
 
+/* A state is pulled as a whole, whatever slots the pull names. */
+static bool is_whole(const struct lls_pool *p, const struct lls_pull *c)
+{
+  return c->n_slots == p->shape.block_tokens || p->groups[c->group].state > 0;
+}
+
 /* Returns how many of n pulls are whole blocks that are contiguous at both ends. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_pool *from_pool,
                          const struct lls_pull *c, size_t n)
@@ -157,7 +163,7 @@ static size_t neighbours(const struct lls_pool *p, const struct lls_pool *from_p
   if (lls_pull_is_int8(c) || there * from_pool->unit_bytes != bytes ||
       here * p->unit_bytes != bytes)
     return 1;
-  while (i < n && c[0].n_slots == p->shape.block_tokens && c[i].n_slots == c[0].n_slots &&
+  while (i < n && is_whole(p, &c[0]) && c[i].n_slots == c[0].n_slots &&
          c[i].source_form == c[0].source_form && c[i].group == c[0].group &&
          c[i].source == c[0].source + i * there && c[i].target == c[0].target + i * here)
     i++;
@@ -170,7 +176,7 @@ static int pull_run(const struct route *r, const struct lls_pool *pool,
   const char *from =
       (const char *)from_pool->view.data + c->source * from_pool->unit_bytes;
   char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
-  if (c->n_slots == pool->shape.block_tokens)
+  if (is_whole(pool, c))
     return copy(r, to, from, n * lls_form_bytes(&pool->groups[c->group], c->source_form));
   const struct lls_pool_shape *s = &pool->groups[c->group];
   size_t heads = (size_t)lls_form_sides(s, c->source_form) * s->layers * s->kv_heads;

@@ -43,6 +43,14 @@ static int attention(struct lls_cuda_device *d, const struct lls_cuda_op *op,
                                 &d->states, a);
 }
 
+/* Returns the step's chains of spans; recording: the most that a step of these rows
+ * has. */
+static uint32_t chains_of(const struct lls_cuda_device *d, uint32_t n_rows,
+                          bool recording)
+{
+  return recording ? n_rows : d->n_chains;
+}
+
 /* Returns the name of an operation in messages. */
 static const char *name_of(enum lls_cuda_op_kind kind)
 {
@@ -65,6 +73,10 @@ static const char *name_of(enum lls_cuda_op_kind kind)
       [LLS_CUDA_ALL_REDUCE] = "adding up over ranks",
       [LLS_CUDA_GATHER_COLUMNS] = "gathering logits",
       [LLS_CUDA_HIDDEN_WRITE] = "keeping hidden states",
+      [LLS_CUDA_CONV] = "a short convolution",
+      [LLS_CUDA_FOLD] = "folding tokens into states",
+      [LLS_CUDA_NORM_GATED] = "a gated norm",
+      [LLS_CUDA_GATE_COLUMNS] = "gating columns",
       [LLS_CUDA_RESTORE] = "restoring a hidden cache",
   };
   return names[kind];
@@ -117,6 +129,16 @@ static int run(struct lls_cuda_device *d, const struct lls_cuda_op *op, bool rec
     return lls_cuda_run_hidden_write(d->stream, numbers, d->step_at, &op->pool->view,
                                      op->hidden_write.layer, op->hidden_write.n_rows,
                                      op->hidden_write.columns, op->hidden_write.h);
+  case LLS_CUDA_CONV:
+    return lls_cuda_run_conv(d->stream, numbers, d->step_at,
+                             chains_of(d, op->conv.n_rows, recording), &op->conv);
+  case LLS_CUDA_FOLD:
+    return lls_cuda_run_fold(d->stream, numbers, d->step_at,
+                             chains_of(d, op->fold.n_rows, recording), &op->fold);
+  case LLS_CUDA_NORM_GATED:
+    return lls_cuda_run_norm_gated(d->stream, numbers, &op->norm_gated);
+  case LLS_CUDA_GATE_COLUMNS:
+    return lls_cuda_run_gate_columns(d->stream, numbers, &op->gate_columns);
   case LLS_CUDA_RESTORE:
     lls_cuda_run_restore(d, op);
     return 0;

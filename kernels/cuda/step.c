@@ -50,6 +50,8 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
          2 * aligned(gather_bytes(d)) + (3 + groups) * aligned(rows * sizeof(uint64_t)) +
          groups * aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
          aligned(entries * sizeof(struct lls_block_entry)) +
+         aligned(s->n_spans * sizeof(struct lls_state_span)) +
+         aligned((s->n_sequences + (size_t)1) * sizeof(uint32_t)) +
          LLS_CUDA_PLANS * lls_cuda_plan_bytes(d, s->n_rows) +
          MORE_GATHERS * aligned(gather_bytes(d));
 }
@@ -204,8 +206,27 @@ static void lay_out_group(struct lls_cuda_device *d, uint32_t group,
       &d->inputs, s->n_sequences * sizeof *sequences, &out->sequences);
   for (uint32_t i = 0; i < s->n_sequences; i++) {
     lay_out_sequence(d, &from[i], &sequences[i], entries, used);
-    place_rows(d->pool, group, &from[i], kv_at);
+    if (!lls_group_is_state(&d->pool->shape, group))
+      place_rows(d->pool, group, &from[i], kv_at);
   }
+}
+
+/* Lays out what the rows do to states; the spans of a sequence follow each other. */
+static void lay_out_spans(struct lls_cuda_device *d, struct lls_cuda_step *out)
+{
+  const struct lls_device_step *s = d->step;
+  struct lls_state_span *spans =
+      lls_cuda_inputs_take(&d->inputs, s->n_spans * sizeof *spans, &out->spans);
+  uint32_t *chains = lls_cuda_inputs_take(
+      &d->inputs, (s->n_sequences + (size_t)1) * sizeof *chains, &out->chains);
+  d->n_chains = 0;
+  for (uint32_t i = 0; i < s->n_spans; i++) {
+    spans[i] = s->spans[i];
+    if (spans[i].turn == 0)
+      chains[d->n_chains++] = i;
+  }
+  chains[d->n_chains] = s->n_spans;
+  out->n_chains = d->n_chains;
 }
 
 /* Lays out the tables of all groups; out: (groups), of which the first has all else. */
@@ -215,6 +236,7 @@ static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
   struct lls_block_entry *entries = NULL;
   size_t used = 0;
   out->entries = d->entries_at;
+  lay_out_spans(d, out);
   if (d->step->entries == NULL)
     entries = take_entries(d, out);
   for (uint32_t i = 1; i < groups_of(d); i++)

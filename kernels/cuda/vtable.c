@@ -444,6 +444,11 @@ const struct lls_device_ops lls_cuda_vtable = {
     .linear_experts = lls_cuda_linear_experts_op,
     .gated_experts = lls_cuda_gated_experts,
     .combine = lls_cuda_combine_rows,
+    .conv = lls_cuda_record_conv,
+    .delta = lls_cuda_record_delta,
+    .space = lls_cuda_record_space,
+    .norm_gated = lls_cuda_record_norm_gated,
+    .gate_columns = lls_cuda_record_gate_columns,
     .hidden_write = lls_cuda_hidden_write,
     .restore = lls_cuda_restore,
 };
