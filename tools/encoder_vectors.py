@@ -7,7 +7,7 @@ A folder is one of sentence-transformers; reference.json has texts, their token 
 makes of them in float32. `mean` has a tokenizer.json and heads of 16, `cls` a vocab.txt and heads of 10 (no multiple of
 8), `roberta` byte-level BPE and positions that begin at 2, `xlmr` the tokeniser of t/data/tokenizer/unigram. `pair`,
 `roberta-pair` and `xlmr-pair` are cross-encoders: reference.json has pairs of texts, their ids, and the head's number of
-each; those of `pair` and `xlmr-pair` are to go through the logistic function, that of `roberta-pair` is said to be the
+each (`modernbert-pair` has the mean of rows before its head, `modernbert-cls-pair` the first row); those of `pair` and `xlmr-pair` are to go through the logistic function, that of `roberta-pair` is said to be the
 score as it is. `classes` has three classes: reference.json has texts, their ids, logits and probabilities. `modernbert`, `nomic`, `gte`, `mpnet` and `gemma` have the tensors' names and the keys of the folders that
 their authors published: rotated positions, windows both ways (narrower than the texts), NTK scaling as in gte-base-en-v1.5,
 numbers by distance, two Dense modules behind the mean.
@@ -23,9 +23,9 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (BertConfig, BertForSequenceClassification, BertModel, Gemma3TextConfig, Gemma3TextModel, GteConfig,
-                          GteModel, ModernBertConfig, ModernBertModel, MPNetConfig, MPNetModel, NomicBertConfig,
-                          NomicBertModel, RobertaConfig, RobertaForSequenceClassification, RobertaModel, XLMRobertaConfig,
-                          XLMRobertaForSequenceClassification, XLMRobertaModel)
+                          GteModel, ModernBertConfig, ModernBertForSequenceClassification, ModernBertModel, MPNetConfig,
+                          MPNetModel, NomicBertConfig, NomicBertModel, RobertaConfig, RobertaForSequenceClassification,
+                          RobertaModel, XLMRobertaConfig, XLMRobertaForSequenceClassification, XLMRobertaModel)
 
 TEXTS = [
     "", "hello", "Hello, World!", "the quick brown fox jumps over the lazy dog", "café naïve ÉCOLE",
@@ -243,6 +243,19 @@ def make_pairs(folder, build, config, architecture, t, **more):
     save_reference(folder, pairs=PAIRS, ids=[e.ids for e in encoded], scores=scores)
 
 
+def make_modernbert_pairs(folder, pooling, bias):
+    c = ModernBertConfig(**SMALL | {"num_hidden_layers": 3}, cls_token_id=2, sep_token_id=3, local_attention=14, num_labels=1,
+                         classifier_pooling=pooling, classifier_bias=bias, **EAGER)
+    model = randomised(lambda: ModernBertForSequenceClassification(c), 7)
+    model.save_pretrained(folder)
+    t = tokenizer(vocabulary())
+    t.save(str(folder / "tokenizer.json"), pretty=False)
+    encoded = [t.encode(a, b) for a, b in PAIRS]
+    with torch.no_grad():
+        scores = [rounded(model(torch.tensor([e.ids])).logits[0])[0] for e in encoded]
+    save_reference(folder, pairs=PAIRS, ids=[e.ids for e in encoded], scores=scores)
+
+
 def make_classes(folder):
     t = tokenizer(vocabulary())
     names = {0: "calm", 1: "glad", 2: "sad"}
@@ -289,6 +302,8 @@ MAKERS = {
     "xlmr-pair": lambda f: make_pairs(f, XLMRobertaForSequenceClassification, xlmr(num_labels=1),
                                       "XLMRobertaForSequenceClassification", unigram_tokenizer(), pad_token_id=1),
     "modernbert": make_modernbert,
+    "modernbert-pair": lambda f: make_modernbert_pairs(f, "mean", False),
+    "modernbert-cls-pair": lambda f: make_modernbert_pairs(f, "cls", True),
     "nomic": make_nomic,
     "gte": make_gte,
     "mpnet": make_mpnet,

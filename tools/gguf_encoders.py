@@ -149,6 +149,24 @@ def convert_nomic(name):
     write(out)
 
 
+def convert_modernbert(name):
+    """Keys of older folders or of transformers 5; names of a classifier as the converter changes them."""
+    config = read_config(name)
+    rope = config.get("rope_parameters", {})
+    out, names = begin(name, gguf.MODEL_ARCH.MODERN_BERT, SIZES, config)
+    out.add_layer_norm_eps(config["norm_eps"])
+    out.add_rope_freq_base(rope["full_attention"]["rope_theta"] if rope else config["global_rope_theta"])
+    out.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"] if rope else config["local_rope_theta"])
+    out.add_sliding_window(config["local_attention"])
+    out.add_sliding_window_pattern(config.get("global_attn_every_n_layers", 3))
+    out.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    out.add_vocab_size(config["vocab_size"])
+    add_tokens(out, ROOT / name)
+    for own, tensor in tensors(ROOT / name):
+        add(out, names, own.removeprefix("model.").replace("classifier.", "classifier.out_proj."), tensor)
+    write(out)
+
+
 def write(out):
     out.write_header_to_file()
     out.write_kv_data_to_file()
@@ -159,6 +177,8 @@ def write(out):
 def convert(name):
     if name in ("gemma", "nomic"):
         return convert_gemma(name) if name == "gemma" else convert_nomic(name)
+    if name.startswith("modernbert"):
+        return convert_modernbert(name)
     folder, config = ROOT / name, read_config(name)
     skipped = config.get("pad_token_id", 1) + 1 if "roberta" in config["model_type"] else 0
     out, names = begin(name, gguf.MODEL_ARCH.BERT, SIZES, config, skipped)
@@ -174,5 +194,5 @@ def convert(name):
     write(out)
 
 
-for model in sys.argv[1:] or ("cls", "roberta", "xlmr", "xlmr-pair", "nomic", "gemma"):
+for model in sys.argv[1:] or ("cls", "roberta", "xlmr", "xlmr-pair", "nomic", "gemma", "modernbert", "modernbert-pair"):
     convert(model)

@@ -47,7 +47,8 @@ ROWS = [
     row("OPT; GPT-J", "gpt-j", older="folder"),
     row("encoders: BERT, RoBERTa, XLM-R", older="both"),
     row("  nomic-embed-text, EmbeddingGemma", older="both"),
-    row("  ModernBERT, GTE, MPNet", older="folder"),
+    row("  ModernBERT", older="both"),
+    row("  GTE, MPNet", older="folder"),
     # llama.cpp's converter leaves BERT's pooler out
     row("their cross-encoders (one label)", older="both", gguf="all but BERT's"),
     row("Qwen3-Reranker", older="both"),

@@ -36,6 +36,8 @@ static uint32_t wide_columns(const struct lls_model_config *c)
   uint32_t latent =
       lls_most_u32(c->latent.query_rank, lls_most_of_layers(c, lls_attended_columns));
   uint32_t plain = lls_most_u32(lls_most_of_layers(c, mix_columns), up_columns(c));
+  if (c->classifier.mean)
+    plain = lls_most_u32(plain, 3 * c->hidden);
   if (c->laurel > 0 || c->streams.n > 0)
     plain = lls_most_u32(plain, c->hidden);
   return lls_most_u32(plain, c->latent.rank > 0 ? latent : 0);
@@ -48,6 +50,7 @@ static uint32_t narrow_columns(const struct lls_model_config *c)
   plain = lls_most_u32(plain, lls_most_of_layers(c, lls_mix_width));
   uint32_t heads = c->heads * lls_most_u32(widest_head(c), lls_latent_query(c));
   plain = lls_most_u32(lls_most_u32(plain, heads), c->layer_inputs);
+  plain = lls_most_u32(plain, c->classifier.mean ? c->hidden : 0);
   plain = lls_most_u32(plain, c->recurrent.value_heads * c->recurrent.value_dim);
   return lls_most_u32(lls_most_u32(plain, c->mixture.latent), c->laurel);
 }

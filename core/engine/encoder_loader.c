@@ -138,18 +138,43 @@ static int load_distances(struct lls_loader *l)
 
 /* ---- behind the layers ------------------------------------------------------------- */
 
-/* Loads a matrix and its bias by a full name. */
+/* Loads a matrix, and its bias if it has one, by a full name. */
 static int load_named(struct lls_loader *l, const char *prefix, const char *name,
-                      size_t rows, size_t columns, struct lls_weight **out)
+                      size_t rows, size_t columns, bool biased, struct lls_weight **out)
 {
   char full[128];
   struct lls_tensor_view weight, bias;
   snprintf(full, sizeof full, "%s%s.weight", prefix, name);
   int rc = lls_loader_view_named(l, full, rows, columns, &weight);
   snprintf(full, sizeof full, "%s%s.bias", prefix, name);
-  if (rc == 0)
+  if (rc == 0 && biased)
     rc = lls_loader_view_named(l, full, 1, rows, &bias);
-  return rc < 0 ? rc : lls_loader_pack(l, &weight, &bias, 1, out);
+  return rc < 0 ? rc : lls_loader_pack(l, &weight, biased ? &bias : NULL, 1, out);
+}
+
+/* Loads the norm behind the classifier's first layer, whose name has no prefix. */
+static int load_pooler_norm(struct lls_loader *l)
+{
+  struct lls_loader plain = *l;
+  plain.prefix = "";
+  return lls_loader_norm(&plain, LLS_NO_LAYER, l->names->pooler_norm, &l->w->pooler_norm);
+}
+
+/* Makes the matrix by which attention computes the mean of a text's rows: all scores are
+ * 0, so that all rows have the same weight. */
+static int make_mean(struct lls_loader *l)
+{
+  size_t n = l->config->hidden;
+  float *numbers = calloc(3 * n * n, sizeof *numbers);
+  if (numbers == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  for (size_t i = 0; i < n; i++)
+    numbers[(2 * n + i) * n + i] = 1;
+  const struct lls_tensor_view v = {
+      .data = numbers, .dtype = LLS_F32, .rows = 3 * n, .columns = n, .row_stride = n};
+  int rc = lls_loader_pack(l, &v, NULL, 1, &l->w->mean);
+  free(numbers);
+  return rc;
 }
 
 /* Loads the classifier whole on each rank: it only computes a row or two. */
@@ -159,8 +184,13 @@ static int load_classifier(struct lls_loader *l)
   const struct lls_tensor_names *n = l->names;
   bool inside = n->pooler != NULL;
   int rc = load_named(l, inside ? l->prefix : "", inside ? n->pooler : n->pooler_in_head,
-                      c->hidden, c->hidden, &l->w->pooler);
-  return rc < 0 ? rc : load_named(l, "", n->head, c->labels, c->hidden, &l->w->head);
+                      c->hidden, c->hidden, !c->classifier.unbiased, &l->w->pooler);
+  if (rc == 0 && c->classifier.normed)
+    rc = load_pooler_norm(l);
+  if (rc == 0 && c->classifier.mean)
+    rc = make_mean(l);
+  return rc < 0 ? rc
+                : load_named(l, "", n->head, c->labels, c->hidden, true, &l->w->head);
 }
 
 /* Packs the map of the Dense modules, which all rows go through, since it commutes with

@@ -366,13 +366,31 @@ static void cap_logits(const struct lls_forward *s)
                        e->config.logit_cap);
 }
 
+/* Sets all rows of a text to their mean, by attention whose scores are 0. */
+static void average(struct lls_forward *s)
+{
+  const struct lls_engine *e = s->e;
+  struct lls_attention_shape shape = e->attention;
+  shape.heads = shape.kv_heads = e->model.heads;
+  if (e->config.final_norm)
+    norm(s, &e->weights.final_norm, s->x, s->x);
+  linear(s, e->weights.mean, s->x, LLS_STORE_SET, e->act.wide);
+  s->ops->attention_both_ways(s->device, &shape, e->act.wide, e->act.narrow);
+  s->x = e->act.narrow;
+}
+
 /* Computes a cross-encoder's scores from the first row of each text. */
 static const void *classify(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
   const struct lls_weights *w = &e->weights;
+  if (e->config.final_norm && w->mean == NULL)
+    norm(s, &w->final_norm, s->x, s->x);
   linear(s, w->pooler, s->x, LLS_STORE_SET, e->act.h);
-  s->ops->activate(s->device, LLS_ACT_TANH, e->act.h, s->n_rows, e->config.hidden);
+  s->ops->activate(s->device, e->config.classifier.activation, e->act.h, s->n_rows,
+                   e->config.hidden);
+  if (w->pooler_norm.weight != NULL)
+    norm(s, &w->pooler_norm, e->act.h, e->act.h);
   linear(s, w->head, e->act.h, LLS_STORE_SET, e->act.projected);
   return e->act.projected;
 }
@@ -505,6 +523,8 @@ void lls_engine_forward(struct lls_engine *e)
       add_branches(&s, layer);
   }
   lls_engine_join_streams(&s);
+  if (e->weights.mean != NULL)
+    average(&s);
   if (all_rows) {
     score(&s);
     pool(&s);

@@ -492,6 +492,8 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   unload_matrix(device, w->project_out);
   unload_matrix(device, w->head);
   unload_matrix(device, w->pooler);
+  unload_norm(device, &w->pooler_norm);
+  unload_matrix(device, w->mean);
   unload_matrix(device, w->score);
   unload_table(device, w->embedding);
   unload_table(device, w->positions);

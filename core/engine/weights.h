@@ -87,6 +87,9 @@ struct lls_weights {
   struct lls_weight *head;
   /* (hidden, hidden) of an encoder that classifies, or NULL */
   struct lls_weight *pooler;
+  struct lls_norm_weights pooler_norm; /* with classifier.normed */
+  /* (3 hidden, hidden), with classifier.mean: rows of q and k that are 0, and v = x */
+  struct lls_weight *mean;
   struct lls_weight *score; /* (1, hidden) of a generator that scores, or NULL */
   struct lls_norm_weights final_norm;
   struct lls_norm_weights embedding_norm; /* encoders and Bloom */

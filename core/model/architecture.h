@@ -87,6 +87,7 @@ struct lls_tensor_names {
   /* Encoders that classify: tanh(pooler x), then the head. `pooler` is prefixed;
    * pooler_in_head is not. */
   const char *pooler, *pooler_in_head;
+  const char *pooler_norm;   /* with classifier.normed; no prefix */
   const char *relative_bias; /* with relative_buckets: (buckets, heads) */
   const char *score;         /* with config.score, if it is not the head; no prefix */
 };
@@ -172,6 +173,7 @@ struct lls_architecture {
   ROW(lls_roberta_classifier)                                                            \
   ROW(lls_gguf_classifier)                                                               \
   ROW(lls_modernbert)                                                                    \
+  ROW(lls_modernbert_classifier)                                                         \
   ROW(lls_nomic_bert)                                                                    \
   ROW(lls_gte)                                                                           \
   ROW(lls_mpnet)                                                                         \

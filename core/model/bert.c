@@ -102,6 +102,7 @@ int lls_config_labels(const struct lls_json *json, struct lls_model_config *out,
 {
   const json_t *names = lls_json_get(json, "id2label");
   int rc = lls_json_size_or(json, "num_labels", 2, &out->labels, err);
+  out->classifier.activation = LLS_ACT_TANH;
   if (rc == 0 && json_object_size(names) > 0)
     out->labels = (uint32_t)json_object_size(names);
   if (rc == 0 && out->labels > LLS_MAX_LABELS)

@@ -4,7 +4,7 @@
  * llama.cpp's converter uses for BERT and RoBERTa, and under "nomic-bert". In both,
  * position vectors begin with the one of a text's first token, so both become a BertModel
  * here. The converter omits the pooler of BERT's cross-encoders, without which the scores
- * differ: files with a head are refused.
+ * differ: files with a head are refused. ModernBERT is "modern-bert", head included.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +37,14 @@ static int describe_head(const struct lls_gguf *g, json_t *config, struct lls_er
                     "GGUF file, which lacks BERT's pooler; they are as a Hugging Face "
                     "folder",
                     g->files[0]->path);
-  json_object_set_new(config, "architectures", json_pack("[s]", LLS_GGUF_CLASSIFIER));
+  bool modern = strcmp(g->architecture->name, "modern-bert") == 0;
+  json_object_set_new(config, "architectures",
+                      json_pack("[s]", modern ? "ModernBertForSequenceClassification"
+                                              : LLS_GGUF_CLASSIFIER));
+  if (modern) /* llama.cpp has one pooling for all of these */
+    json_object_set_new(config, "classifier_pooling", json_string("mean"));
+  if (modern && lls_gguf_tensor(g, "cls.bias") != NULL)
+    json_object_set_new(config, "classifier_bias", json_true());
   json_object_set_new(config, "num_labels",
                       json_integer(head->n_dims == 2 ? (json_int_t)head->shape[0] : 1));
   return 0;

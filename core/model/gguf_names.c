@@ -34,8 +34,36 @@ static const struct lls_gguf_pair nomic_tensors[] = {{"emb_ln", "token_embd_norm
                                                      {"norm2", "layer_output_norm"},
                                                      {NULL, NULL}};
 
+static const struct lls_gguf_pair modernbert_tensors[] = {
+    {"embeddings.tok_embeddings", "token_embd"},
+    {"embeddings.norm", "token_embd_norm"},
+    {"final_norm", "output_norm"},
+    {"attn_norm", "attn_norm"},
+    {"attn.Wqkv", "attn_qkv"},
+    {"attn.Wo", "attn_output"},
+    {"mlp_norm", "ffn_norm"},
+    {"mlp.Wi", "ffn_up"},
+    {"mlp.Wo", "ffn_down"},
+    {"head.dense", "cls"},
+    {"head.norm", "cls.norm"},
+    {"classifier", "cls.output"},
+    {NULL, NULL}};
+
+static const struct lls_gguf_pair modernbert_keys[] = {
+    {"norm_eps", "attention.layer_norm_epsilon"},
+    {"local_attention", "attention.sliding_window"},
+    {"global_attn_every_n_layers", "attention.sliding_window_pattern"},
+    {"global_rope_theta", "rope.freq_base"},
+    {"local_rope_theta", "rope.freq_base_swa"},
+    {NULL, NULL}};
+
 static const struct lls_gguf_architecture architectures[] = {
     {.name = "bert", .model = "BertModel", .encoder = true},
+    {.name = "modern-bert",
+     .model = "ModernBertModel",
+     .encoder = true,
+     .tensors = modernbert_tensors,
+     .keys = modernbert_keys},
     {.name = "nomic-bert",
      .model = "NomicBertModel",
      .encoder = true,
@@ -307,7 +335,8 @@ static bool encoder_name(const struct lls_gguf_architecture *a, const char *name
   unsigned layer;
   int skip = 0;
   bool in_layer = (sscanf(name, "encoder.layer.%u.%n", &layer, &skip) == 1 ||
-                   sscanf(name, "encoder.layers.%u.%n", &layer, &skip) == 1) &&
+                   sscanf(name, "encoder.layers.%u.%n", &layer, &skip) == 1 ||
+                   sscanf(name, "layers.%u.%n", &layer, &skip) == 1) &&
                   skip > 0;
   const char *part = name + (in_layer ? skip : 0), *suffix = strrchr(part, '.');
   size_t length = suffix != NULL ? (size_t)(suffix - part) : 0;

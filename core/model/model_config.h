@@ -178,6 +178,14 @@ enum lls_qk_norm {
   LLS_QK_NORM_WHOLE, /* all heads of q together, and all heads of k */
 };
 
+/* The layers of an encoder that classifies, before its head. */
+struct lls_classifier_config {
+  enum lls_activation activation; /* of the first layer */
+  bool unbiased;                  /* it has no bias */
+  bool normed;                    /* a norm follows the activation */
+  bool mean; /* it reads the mean of a text's rows, not the first row */
+};
+
 #define LLS_MAX_EOS 8
 
 /* Sampling defaults from generation_config.json, for requests that do not set them. */
@@ -252,7 +260,8 @@ struct lls_model_config {
                                       * max_context */
   uint32_t labels; /* number of scores that a head computes from an encoder's first row,
                     * or a generator's last one (`score`); 0 = no such head */
-  struct lls_score_config score; /* rows = 0 for encoders */
+  struct lls_classifier_config classifier; /* with labels of an encoder */
+  struct lls_score_config score;           /* rows = 0 for encoders */
   bool plain_score; /* the score is the head's output itself, not its logistic function */
 
   bool dense; /* encoders: the last norm's rows go through a matrix (embed_dim, hidden),

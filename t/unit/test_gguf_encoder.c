@@ -53,6 +53,9 @@ static void test_vectors_are_those_of_the_folder(void **state)
   encode("t/data/encoder/nomic.gguf", of_file);
   encode("t/data/encoder/nomic", of_folder);
   assert_memory_equal(of_file, of_folder, sizeof of_file);
+  encode("t/data/encoder/modernbert.gguf", of_file);
+  encode("t/data/encoder/modernbert", of_folder);
+  assert_memory_equal(of_file, of_folder, sizeof of_file);
   encode("t/data/encoder/gemma.gguf", of_file);
   encode("t/data/encoder/gemma", of_folder);
   assert_memory_equal(of_file, of_folder, sizeof of_file);
