@@ -15,6 +15,8 @@ PIXTRAL = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 32, 
 LLAMA4_VISION = {"hidden_size": 16, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
                  "image_size": 16, "patch_size": 8, "vision_output_dim": 16, "projector_input_dim": 16,
                  "projector_output_dim": 16}
+KIMI_VISION = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 8,
+               "pos_emb_height": 4, "pos_emb_width": 4}
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "mrope_interleaved": True}
 MLA = {"kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 20, "num_key_value_heads": 4}
@@ -159,6 +161,13 @@ FAMILIES = [
            num_experts_per_tok=3, moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, n_group=4,
            topk_group=2, routed_scaling_factor=1.5, num_mtp_layers=0,
            rope_parameters=MLA_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}),
+    family("kimi-k2.5", 15, "Kimi_K25Config", None, {"vision_config": KIMI_VISION, "projection_hidden_size": 16},
+           model_type="deepseek_v3", **MLA, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3,
+           moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, n_group=1, topk_group=1,
+           routed_scaling_factor=2.8, num_mtp_layers=0, rope_parameters=MLA_YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}),
+    family("glm-5", None, "GlmMoeDsaConfig", None, **MLA, q_lora_rank=24, n_routed_experts=6, num_experts_per_tok=2,
+           moe_intermediate_size=16, n_shared_experts=1, routed_scaling_factor=2.5, first_k_dense_replace=1, index_topk=128,
+           index_head_dim=16, index_n_heads=2, rope_parameters=ROPE),
     family("glm-4.7-flash", 11, "Glm4MoeLiteConfig", "deepseek2", **MLA, q_lora_rank=24, n_routed_experts=6,
            num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=1, routed_scaling_factor=1.8,
            rope_parameters=ROPE),

@@ -109,6 +109,17 @@ def turn_experts(folder):
     save_file(state, path, metadata={"format": "pt"})
 
 
+def rename_kimi(folder):
+    """transformers 5.24 saves the text's layers under the name that the published folders have in the encoder of images;
+    the class has another name there, too."""
+    from safetensors.torch import load_file, save_file
+    path = folder / "config.json"
+    path.write_text(path.read_text().replace('"Kimi_K25For', '"KimiK25For'))
+    path = folder / "model.safetensors"
+    state = {n.replace("language_model.model.blocks.", "language_model.model.layers."): p for n, p in load_file(path).items()}
+    save_file(state, path, metadata={"format": "pt"})
+
+
 def rename_minicpm(folder):
     """MiniCPM's own class is not in transformers: a Granite with those factors computes the same."""
     path = folder / "config.json"
@@ -169,6 +180,8 @@ def make(f, out, quiet=False):
         drop_images(folder)
     if f["name"] == "qwen3-vl-moe":
         turn_experts(folder)
+    if f["name"] == "kimi-k2.5":
+        rename_kimi(folder)
     if f["name"] == "minicpm":
         rename_minicpm(folder)
     if f["name"] == "mimo":

@@ -154,6 +154,8 @@ struct lls_architecture {
   ROW(lls_deepseek_v2)                                                                   \
   ROW(lls_mistral4)                                                                      \
   ROW(lls_deepseek_v3)                                                                   \
+  ROW(lls_deepseek_v32)                                                                  \
+  ROW(lls_kimi_k25)                                                                      \
   ROW(lls_ernie_moe)                                                                     \
   ROW(lls_glm4)                                                                          \
   ROW(lls_phi3)                                                                          \

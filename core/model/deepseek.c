@@ -95,6 +95,46 @@ static int configure_v3(const struct lls_json *json, struct lls_model_config *ou
   return rc;
 }
 
+/* DeepSeek V3.2 and GLM-5: an index chooses the index_topk tokens that a row attends to.
+ * It chooses all tokens of a context that has no more, to which contexts are cut here. */
+static int configure_indexed(const struct lls_json *json, struct lls_model_config *out,
+                             struct lls_error *err)
+{
+  static const char *const of_index[] = {"index_head_dim",          "index_n_heads",
+                                         "indexer_types",           "index_topk_pattern",
+                                         "index_skip_topk_offset",  "index_topk_freq",
+                                         "indexer_rope_interleave", NULL};
+  uint32_t chosen = 0;
+  const json_t *type, *types = lls_json_get(json, "layer_types");
+  size_t i;
+  int rc = configure_v3(json, out, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "index_topk", 2048, &chosen, err);
+  lls_config_pass_over(json, of_index);
+  json_array_foreach((json_t *)types, i, type)
+  {
+    if (rc == 0)
+      rc = expect(json, "layer_types",
+                  json_is_string(type) &&
+                      strcmp(json_string_value(type), "indexed_attention") == 0,
+                  err);
+  }
+  if (rc == 0 && out->max_context > chosen)
+    out->max_context = chosen;
+  return rc;
+}
+
+/* Kimi K2.5 and K2.6: K2 with an encoder of images. */
+static int configure_kimi(const struct lls_json *json, struct lls_model_config *out,
+                          struct lls_error *err)
+{
+  static const char *const of_images[] = {
+      "projection_hidden_size",   "projection_layer_norm_eps", "ignore_index",
+      "use_unified_vision_chunk", "video_placeholder",         NULL};
+  lls_config_pass_over(json, of_images);
+  return lls_config_text_part(json, json_object(), out, configure_v3, err);
+}
+
 /* V2's router is a softmax, whose weights do not add up to 1. "greedy" chooses among all
  * experts. */
 static int configure_v2(const struct lls_json *json, struct lls_model_config *out,
@@ -151,6 +191,11 @@ static const char *const mistral4_names[] = {"Mistral4ForCausalLM", NULL};
 static const char *const v3_names[] = {"DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM",
                                        NULL};
 
+static const char *const indexed_names[] = {"DeepseekV32ForCausalLM",
+                                            "GlmMoeDsaForCausalLM", NULL};
+static const char *const kimi_names[] = {"KimiK25ForConditionalGeneration",
+                                         "Kimi_K25ForConditionalGeneration", NULL};
+
 const struct lls_architecture lls_deepseek_v2 = {
     .title = "DeepSeek V2",
     .names = v2_names,
@@ -171,4 +216,19 @@ const struct lls_architecture lls_deepseek_v3 = {
     .names = v3_names,
     .configure = configure_v3,
     .tensors = {GRAPH, MIXTURE},
+};
+
+const struct lls_architecture lls_deepseek_v32 = {
+    .title = "DeepSeek V3.2, GLM-5 (as many tokens as their index chooses)",
+    .names = indexed_names,
+    .configure = configure_indexed,
+    .tensors = {GRAPH, MIXTURE},
+};
+
+const struct lls_architecture lls_kimi_k25 = {
+    .title = "Kimi K2.5, K2.6 (text)",
+    .names = kimi_names,
+    .configure = configure_kimi,
+    .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LLS_LLAMA_NORMS, LLS_LLAMA_MLP,
+                LLS_LATENT_NAMES, MIXTURE},
 };

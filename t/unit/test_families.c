@@ -185,6 +185,8 @@ int main(int argc, char **argv)
       "deepseek-v2",
       "deepseek-v2-groups",
       "deepseek-v3",
+      "kimi-k2.5",
+      "glm-5",
       "glm-4.7-flash",
       "minicpm3",
       "gemma-4-e4b",
