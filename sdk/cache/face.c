@@ -35,7 +35,7 @@ int lls_pol_face_begin(void *self)
     return rc;
   memcpy(m->copies, m->pending, m->n_pending * sizeof *m->copies);
   m->n_copies = m->n_pending;
-  m->n_pending = m->tree.n_dropped = 0;
+  m->n_pending = m->tree.n_dropped = m->lacking = m->n_from_host = m->n_to_host = 0;
   for (uint32_t tier = 0; tier < m->n_tiers; tier++)
     lls_pol_slabs_begin(&m->slabs[tier]);
   m->available_at_begin = lls_pol_slabs_available(&m->slabs[LLS_TIER_DEVICE]);
@@ -62,6 +62,8 @@ int lls_pol_face_commit(void *self)
     return rc;
   lls_pol_count_copies(m->host, m->copies, m->n_copies);
   lls_pol_count(m->host, "blocks_evicted", m->tree.n_dropped);
+  lls_pol_count(m->host, "blocks_from_host", m->n_from_host);
+  lls_pol_count(m->host, "blocks_to_host", m->n_to_host);
   return 0;
 }
 
@@ -101,7 +103,7 @@ int lls_pol_face_prefix(void *self, const struct lls_request *r, bool take,
   struct lls_pol_sequence *s = sequence_of(m, r);
   if (s == NULL || (take && !m->journal.open))
     return -EINVAL;
-  out->tokens = lls_pol_side_prefix(m, s, r, take);
+  out->tokens = lls_pol_side_prefix(m, s, r, take, &out->on_host);
   return 0;
 }
 

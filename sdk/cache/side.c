@@ -32,11 +32,11 @@ bool lls_pol_side_grow(struct lls_pol_side *m, struct lls_pol_sequence *s, uint3
   return true;
 }
 
-/* Drops one holder of a block. Without holders a device block stays in the tree for
- * later prompts; a host block, which is in no tree, becomes free. */
+/* Drops one holder of a block. Without holders a block of the tree stays there for later
+ * prompts; another becomes free. */
 static void give_back(struct lls_pol_side *m, uint32_t tier, uint32_t unit)
 {
-  if (tier == LLS_TIER_DEVICE)
+  if (tier < m->tree.n_tiers)
     lls_pol_tree_let_go(&m->tree, tier, unit);
   else if (lls_pol_slabs_let_go(&m->slabs[tier], unit))
     lls_pol_slabs_free(&m->slabs[tier], unit);

@@ -136,10 +136,11 @@ static int make_tree(struct lls_pol_side *m)
   t->journal = &m->journal;
   t->block_tokens = m->block_tokens;
   t->n_groups = m->n_groups;
-  t->n_tiers = 1;
+  t->n_tiers = m->shares_host ? m->n_tiers : 1;
   t->groups = m->host->engine->groups;
   t->manager = m;
-  t->tiers[LLS_TIER_DEVICE].slabs = &m->slabs[LLS_TIER_DEVICE];
+  for (uint32_t tier = 0; tier < t->n_tiers; tier++)
+    t->tiers[tier].slabs = &m->slabs[tier];
   return lls_pol_tree_init(t);
 }
 

@@ -138,6 +138,10 @@ void side_states_hold(struct lls_pol_side *, const struct lls_pol_sequence *,
 void side_states_computed(struct lls_pol_side *, const struct lls_pol_sequence *,
                           const struct lls_request *, uint32_t group);
 
+/* side_host.c. Lists the copy of a full block of the tree from a tier to the other. */
+void side_copy_known(struct lls_pol_side *, uint32_t group, uint32_t from_tier,
+                     uint32_t from, uint32_t to, uint32_t order);
+
 /* side_forms.c. Makes the i-th block of a sequence's list the one at `unit` of a tier;
  * `small` is counted where the list has a block there, whose form is `was`. */
 void side_put(struct lls_pol_side *, const struct lls_pol_sequence *, uint32_t tier,

@@ -157,6 +157,8 @@ static int take_needs(struct lls_pol_side *m, struct lls_pol_sequence *s,
 int lls_pol_side_reserve(struct lls_pol_side *m, struct lls_pol_sequence *s,
                          const struct lls_request *r, uint32_t tokens)
 {
+  if (m->lacking == (uint32_t)(s - m->rows.sequences) + 1)
+    return LLS_RESERVE_LATER;
   int rc = take_needs(m, s, r, tokens);
   if (rc != LLS_RESERVE_OK || m->rows.states == 0)
     return rc;

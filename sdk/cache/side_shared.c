@@ -6,7 +6,70 @@
 /* Changes in the journal for a block that is held. */
 #define CHANGES_PER_HOLD 16
 
-/* Holds the blocks of a group that are read from behind n blocks on. */
+/* ---- blocks on the host ------------------------------------------------------------ */
+
+/* Counts what lacks on the device of a prefix of n blocks: blocks by class, and the
+ * tokens that any of them is of. */
+static uint32_t count_lacking(const struct lls_pol_side *m, const struct lls_request *r,
+                              uint32_t n, uint32_t *blocks, uint32_t *all)
+{
+  uint32_t tokens = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    bool lacks = false;
+    for (uint32_t group = 0; group < m->n_groups; group++) {
+      uint32_t kind = m->full[LLS_TIER_DEVICE][group].kind;
+      if (i < lls_pol_tree_begin(&m->tree, group, n))
+        continue;
+      bool here = side_known(m, r, group, i) != LLS_POL_NIL;
+      all[kind]++;
+      blocks[kind] += !here;
+      lacks |= !here;
+    }
+    tokens += lacks ? m->block_tokens : 0;
+  }
+  return tokens;
+}
+
+static bool bring_block(struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                        const struct lls_request *r, uint32_t group, uint32_t i)
+{
+  uint32_t node = lls_pol_tree_find(&m->tree, &r->keys[i]);
+  uint32_t from = lls_pol_tree_block(&m->tree, node, group, LLS_TIER_HOST);
+  if (!side_can_note(m, 2) || !lls_pol_side_can_copy(m, 1))
+    return false;
+  uint32_t to = lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE],
+                                   m->full[LLS_TIER_DEVICE][group].kind);
+  if (to == LLS_POL_NIL)
+    return false;
+  side_copy_known(m, group, LLS_TIER_HOST, from, to, LLS_COPY_BEFORE_STEP);
+  lls_pol_tree_add(&m->tree, node, group, LLS_TIER_DEVICE, to);
+  lls_pol_tree_touch(&m->tree, LLS_TIER_HOST, from, m->tree.clock);
+  if (side_is_state(m, group))
+    lls_pol_rows_put_state(&m->rows, s, group, 0, to, (i + 1) * m->block_tokens);
+  else
+    side_put(m, s, LLS_TIER_DEVICE, group, i, to, 0);
+  side_set(m, &m->n_from_host, m->n_from_host + 1);
+  return true;
+}
+
+/* Brings the blocks of a prefix of n blocks that are on the host alone: the last one
+ * first, as a sequence would have released them. */
+static bool bring_blocks(struct lls_pol_side *m, const struct lls_pol_sequence *s,
+                         const struct lls_request *r, uint32_t n)
+{
+  lls_pol_slabs_verb(&m->slabs[LLS_TIER_DEVICE]);
+  for (uint32_t i = n; i-- > 0;)
+    for (uint32_t group = 0; group < m->n_groups; group++)
+      if (i >= lls_pol_tree_begin(&m->tree, group, n) &&
+          side_known(m, r, group, i) == LLS_POL_NIL && !bring_block(m, s, r, group, i))
+        return false;
+  return true;
+}
+
+/* ---- a waiting request ------------------------------------------------------------- */
+
+/* Holds the blocks of a group that are read from block n on, but for those on the host.
+ */
 static void hold_blocks(struct lls_pol_side *m, struct lls_pol_sequence *s,
                         const struct lls_request *r, uint32_t group, uint32_t n)
 {
@@ -14,6 +77,8 @@ static void hold_blocks(struct lls_pol_side *m, struct lls_pol_sequence *s,
   uint32_t gone = lls_pol_tree_begin(&m->tree, group, n);
   for (uint32_t i = gone; i < n; i++) {
     uint32_t unit = side_known(m, r, group, i);
+    if (unit == LLS_POL_NIL)
+      continue;
     lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, unit);
     side_put(m, s, LLS_TIER_DEVICE, group, i, unit, 0);
   }
@@ -22,46 +87,86 @@ static void hold_blocks(struct lls_pol_side *m, struct lls_pol_sequence *s,
   lls_pol_journal_set(&m->journal, &list->known, n);
 }
 
-/* Whole blocks, and at least one token is left to compute, or there would be no logits.
- */
-uint32_t lls_pol_side_prefix(struct lls_pol_side *m, struct lls_pol_sequence *s,
-                             const struct lls_request *r, bool take)
+/* Gives the sequence n blocks of the tree; false: it needs a rollback. */
+static bool take_prefix(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                        const struct lls_request *r, uint32_t n)
 {
+  lls_pol_rows_begin(&m->rows, s);
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    if (side_is_state(m, group))
+      side_states_hold(m, s, r, group, n);
+    else
+      hold_blocks(m, s, r, group, n);
+  lls_pol_journal_set(&m->journal, &s->cached, n * m->block_tokens);
+  return bring_blocks(m, s, r, n);
+}
+
+/* Says how many blocks of the tree the request may take: those on the device alone where
+ * the device could never have all. */
+static struct lls_pol_match match(const struct lls_pol_side *m,
+                                  const struct lls_request *r, uint32_t *on_host,
+                                  uint32_t *lacking)
+{
+  uint32_t all[LLS_POL_MAX_CLASSES] = {0};
+  uint32_t most = lls_pol_min(lls_pol_min(r->n_keys, m->rows.row_blocks),
+                              (lls_request_length(r) - 1) / m->block_tokens);
+  uint32_t tiers = m->tree.n_tiers > 1 ? 1u << LLS_TIER_DEVICE | 1u << LLS_TIER_HOST
+                                       : 1u << LLS_TIER_DEVICE;
   struct lls_pol_match found;
+  lls_pol_tree_match(&m->tree, r->keys, most, tiers, &found);
+  *on_host = m->tree.n_tiers > 1 ? count_lacking(m, r, found.n, lacking, all) : 0;
+  if (*on_host > 0 && !lls_pol_slabs_fits_alone(&m->slabs[LLS_TIER_DEVICE], all)) {
+    *on_host = 0;
+    lls_pol_tree_match(&m->tree, r->keys, most, 1u << LLS_TIER_DEVICE, &found);
+  }
+  return found;
+}
+
+/* Whole blocks, and at least one token is left to compute, or there would be no logits.
+ * If blocks on the host get no room now, nothing is taken and the reserve that follows
+ * says LATER. */
+uint32_t lls_pol_side_prefix(struct lls_pol_side *m, struct lls_pol_sequence *s,
+                             const struct lls_request *r, bool take, uint32_t *on_host)
+{
+  uint32_t lacking[LLS_POL_MAX_CLASSES] = {0}, mark = m->journal.n;
+  *on_host = 0;
   if (s->where != LLS_POL_NOWHERE)
     return s->cached;
-  uint32_t length = lls_request_length(r);
-  if (!m->shares || m->rows.n_free == 0 || length == 0)
+  if (!m->shares || m->rows.n_free == 0 || lls_request_length(r) == 0)
     return 0;
-  uint32_t most = lls_pol_min(lls_pol_min(r->n_keys, m->rows.row_blocks),
-                              (length - 1) / m->block_tokens);
-  lls_pol_tree_match(&m->tree, r->keys, most, 1u << LLS_TIER_DEVICE, &found);
+  const struct lls_pol_match found = match(m, r, on_host, lacking);
   uint64_t changes = CHANGES_PER_HOLD * ((uint64_t)found.n + 1) * m->n_groups;
   if (take && lls_pol_journal_has_room(&m->journal, 1))
     side_set(m, &s->branch, found.known > found.n ? found.known * m->block_tokens : 0);
   if (found.n == 0 || !lls_pol_journal_has_room(&m->journal, changes))
     return 0;
-  uint32_t tokens = found.n * m->block_tokens;
   if (!take)
-    return tokens;
-  lls_pol_rows_begin(&m->rows, s);
-  for (uint32_t group = 0; group < m->n_groups; group++)
-    if (side_is_state(m, group))
-      side_states_hold(m, s, r, group, found.n);
-    else
-      hold_blocks(m, s, r, group, found.n);
-  lls_pol_journal_set(&m->journal, &s->cached, tokens);
-  return tokens;
+    return found.n * m->block_tokens;
+  if ((*on_host == 0 || side_fits(m, s, lacking)) && take_prefix(m, s, r, found.n))
+    return s->cached;
+  lls_pol_journal_rollback(&m->journal, mark);
+  side_set(m, &m->lacking, (uint32_t)(s - m->rows.sequences) + 1);
+  *on_host = 0;
+  return 0;
+}
+
+static void forget_block(struct lls_pol_side *m, const struct lls_key *key,
+                         uint32_t group)
+{
+  for (uint32_t tier = m->tree.n_tiers; tier-- > 0;) {
+    uint32_t node = lls_pol_tree_find(&m->tree, key);
+    uint32_t unit = node != LLS_POL_NIL ? lls_pol_tree_block(&m->tree, node, group, tier)
+                                        : LLS_POL_NIL;
+    if (unit != LLS_POL_NIL)
+      lls_pol_tree_forget(&m->tree, tier, unit);
+  }
 }
 
 void lls_pol_side_forget(struct lls_pol_side *m, const struct lls_request *r)
 {
   for (uint32_t i = r->n_keys; i-- > 0;)
-    for (uint32_t group = m->n_groups; group-- > 0;) {
-      uint32_t unit = side_known(m, r, group, i);
-      if (unit != LLS_POL_NIL)
-        lls_pol_tree_forget(&m->tree, LLS_TIER_DEVICE, unit);
-    }
+    for (uint32_t group = m->n_groups; group-- > 0;)
+      forget_block(m, &r->keys[i], group);
 }
 
 /* ---- prefixes that outlive the process --------------------------------------------- */
@@ -102,7 +207,7 @@ static bool is_listed(const struct lls_pol_side *m, uint32_t group, uint32_t uni
 static void list_node(const struct lls_pol_side *m, uint32_t node, struct listing *l)
 {
   const struct lls_pol_tree *t = &m->tree;
-  uint32_t parent = t->nodes[node].parent;
+  uint32_t parent = lls_pol_tree_parent(t, node);
   if (l->index[node] != UNLISTED || (parent != LLS_POL_NIL && !has_listed(l, parent)))
     return;
   uint32_t before = parent == LLS_POL_NIL ? LLS_NO_BLOCK : l->index[parent];
@@ -133,7 +238,7 @@ static void find_useful(const struct lls_pol_side *m, struct listing *l)
     for (uint32_t node = 0; node < t->n_nodes && side_is_state(m, group); node++)
       if (lls_pol_tree_block(t, node, group, LLS_TIER_DEVICE) != LLS_POL_NIL)
         for (uint32_t at = node; at != LLS_POL_NIL && l->index[at] == OF_NO_USE;
-             at = t->nodes[at].parent)
+             at = lls_pol_tree_parent(t, at))
           l->index[at] = UNLISTED;
 }
 

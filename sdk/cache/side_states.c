@@ -119,8 +119,10 @@ void side_states_hold(struct lls_pol_side *m, const struct lls_pol_sequence *s,
                       const struct lls_request *r, uint32_t group, uint32_t blocks)
 {
   uint32_t unit = side_known(m, r, group, blocks - 1);
-  lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, unit);
-  lls_pol_rows_put_state(&m->rows, s, group, 0, unit, blocks * m->block_tokens);
+  if (unit != LLS_POL_NIL) { /* else it comes from the host */
+    lls_pol_tree_hold(&m->tree, LLS_TIER_DEVICE, unit);
+    lls_pol_rows_put_state(&m->rows, s, group, 0, unit, blocks * m->block_tokens);
+  }
   side_set(m, &side_list(m, s, group)->past, 1);
 }
 

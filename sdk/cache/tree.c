@@ -11,6 +11,9 @@
 /* Most changes in the journal when a node and all of its blocks leave: per block. */
 #define LEAVE_CHANGES 64
 
+/* Blocks that are tried before one leaves that others follow. */
+#define MOST_TRIED 32
+
 static void set(struct lls_pol_tree *t, uint32_t *where, uint32_t value)
 {
   lls_pol_journal_set(t->journal, where, value);
@@ -84,6 +87,15 @@ uint32_t lls_pol_tree_find(const struct lls_pol_tree *t, const struct lls_key *k
   return node;
 }
 
+static void link_node(struct lls_pol_tree *t, uint32_t node, uint32_t parent)
+{
+  t->nodes[node].parent = parent;
+  if (parent == LLS_POL_NIL)
+    return;
+  t->nodes[node].parent_made = t->nodes[parent].made;
+  t->nodes[parent].children++;
+}
+
 static uint32_t make_node(struct lls_pol_tree *t, uint32_t parent,
                           const struct lls_key *key)
 {
@@ -91,11 +103,10 @@ static uint32_t make_node(struct lls_pol_tree *t, uint32_t parent,
   LLS_POL_CHECK(node != LLS_POL_NIL && !t->journal->open);
   t->free_node = t->nodes[node].bucket_next;
   t->n_used++;
-  t->nodes[node] = (struct lls_pol_node){.parent = parent, .bucket_next = *bucket};
+  t->nodes[node] = (struct lls_pol_node){.made = t->n_made++, .bucket_next = *bucket};
   t->keys[node] = *key;
   *bucket = node;
-  if (parent != LLS_POL_NIL)
-    t->nodes[parent].children++;
+  link_node(t, node, parent);
   return node;
 }
 
@@ -103,12 +114,13 @@ static uint32_t make_node(struct lls_pol_tree *t, uint32_t parent,
 static void free_node(struct lls_pol_tree *t, uint32_t node)
 {
   struct lls_pol_node *n = &t->nodes[node];
+  uint32_t parent = lls_pol_tree_parent(t, node);
   uint32_t *link = bucket_of(t, &t->keys[node]);
   while (*link != node)
     link = &t->nodes[*link].bucket_next;
   set(t, link, n->bucket_next);
-  if (n->parent != LLS_POL_NIL)
-    set(t, &t->nodes[n->parent].children, t->nodes[n->parent].children - 1);
+  if (parent != LLS_POL_NIL)
+    set(t, &t->nodes[parent].children, t->nodes[parent].children - 1);
   set(t, &n->bucket_next, t->free_node);
   set(t, &t->free_node, node);
   set(t, &t->n_used, t->n_used - 1);
@@ -126,6 +138,8 @@ static void keep(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
   set(t, &t->clock, t->clock + 1);
   set(t, list->last == LLS_POL_NIL ? &list->first : &t->places[list->last].next, place);
   set(t, &list->last, place);
+  if (list->ahead == LLS_POL_NIL)
+    set(t, &list->ahead, place);
   set(t, &list->n, list->n + 1);
 }
 
@@ -134,6 +148,8 @@ static void unkeep(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
   struct lls_pol_tree_place *p = &t->places[place];
   struct lls_pol_kept *list = kept_of(t, tier, p->unit);
   LLS_POL_CHECK(list->n > 0);
+  if (list->ahead == place)
+    set(t, &list->ahead, p->next);
   set(t, p->previous == LLS_POL_NIL ? &list->first : &t->places[p->previous].next,
       p->next);
   set(t, p->next == LLS_POL_NIL ? &list->last : &t->places[p->next].previous,
@@ -194,11 +210,16 @@ static void leave(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
 
 static uint32_t victim(void *context, uint32_t kind, uint32_t *since)
 {
-  const struct lls_pol_tree_tier *at = context;
+  struct lls_pol_tree_tier *at = context;
   const struct lls_pol_tree *t = at->tree;
-  uint32_t place = at->kept[kind].first;
-  while (place != LLS_POL_NIL && !may_leave(t, at->number, place))
-    place = t->places[place].next;
+  uint32_t first = at->kept[kind].first, place = first;
+  for (uint32_t i = 0; i < MOST_TRIED && place != LLS_POL_NIL; i++)
+    if (may_leave(t, at->number, place))
+      break;
+    else
+      place = t->places[place].next;
+  if (place == LLS_POL_NIL || !may_leave(t, at->number, place))
+    place = at->forced = first;
   if (place == LLS_POL_NIL)
     return place;
   *since = t->places[place].since;
@@ -210,9 +231,11 @@ static bool drop(void *context, uint32_t unit)
   struct lls_pol_tree_tier *at = context;
   struct lls_pol_tree *t = at->tree;
   uint32_t place = *place_of(t, at->number, unit);
+  bool may = may_leave(t, at->number, place) || place == at->forced;
   uint64_t changes = (uint64_t)LEAVE_CHANGES * t->n_groups * t->n_tiers;
-  if (!lls_pol_journal_has_room(t->journal, changes) || !may_leave(t, at->number, place))
+  if (!lls_pol_journal_has_room(t->journal, changes) || !may)
     return false;
+  at->forced = LLS_POL_NIL;
   set(t, &t->n_dropped, t->n_dropped + 1);
   leave(t, at->number, place);
   return true;
@@ -283,11 +306,13 @@ void lls_pol_tree_make_empty(struct lls_pol_tree *t)
   for (uint32_t tier = 0; tier < t->n_tiers; tier++) {
     struct lls_pol_tree_tier *at = &t->tiers[tier];
     memset(at->place_of, 0xff, lls_pol_slabs_blocks(at->slabs) * sizeof *at->place_of);
+    at->forced = LLS_POL_NIL;
     for (uint32_t kind = 0; kind < LLS_POL_MAX_CLASSES; kind++)
-      at->kept[kind] = (struct lls_pol_kept){LLS_POL_NIL, LLS_POL_NIL, 0};
+      at->kept[kind] = (struct lls_pol_kept){
+          .first = LLS_POL_NIL, .last = LLS_POL_NIL, .ahead = LLS_POL_NIL};
   }
   t->free_node = t->n_nodes > 0 ? 0 : LLS_POL_NIL;
-  t->n_used = t->clock = t->n_dropped = 0;
+  t->n_used = t->n_made = t->clock = t->n_dropped = 0;
 }
 
 void lls_pol_tree_pass(struct lls_pol_tree *t, struct lls_pol_state_walk *w)
@@ -295,6 +320,7 @@ void lls_pol_tree_pass(struct lls_pol_tree *t, struct lls_pol_state_walk *w)
   size_t places = (size_t)t->n_nodes * t->n_groups * t->n_tiers;
   lls_pol_state_pass(w, &t->free_node, sizeof t->free_node);
   lls_pol_state_pass(w, &t->n_used, sizeof t->n_used);
+  lls_pol_state_pass(w, &t->n_made, sizeof t->n_made);
   lls_pol_state_pass(w, &t->clock, sizeof t->clock);
   lls_pol_state_pass(w, t->nodes, t->n_nodes * sizeof *t->nodes);
   lls_pol_state_pass(w, t->keys, t->n_nodes * sizeof *t->keys);
@@ -366,8 +392,11 @@ static uint32_t node_for(struct lls_pol_tree *t, const struct lls_key *keys, uin
                          uint32_t group)
 {
   uint32_t node = lls_pol_tree_find(t, &keys[i]), parent = LLS_POL_NIL;
-  if (node != LLS_POL_NIL)
+  if (node != LLS_POL_NIL) { /* whose parent may have left and come again */
+    if (has_family(t) && i > 0 && lls_pol_tree_parent(t, node) == LLS_POL_NIL)
+      link_node(t, node, lls_pol_tree_find(t, &keys[i - 1]));
     return node;
+  }
   if (has_family(t)) {
     if (!reads_all(t, group))
       return LLS_POL_NIL;
@@ -378,6 +407,28 @@ static uint32_t node_for(struct lls_pol_tree *t, const struct lls_key *keys, uin
     }
   }
   return make_node(t, parent, &keys[i]);
+}
+
+void lls_pol_tree_add(struct lls_pol_tree *t, uint32_t node, uint32_t group,
+                      uint32_t tier, uint32_t unit)
+{
+  uint32_t place = place_at(t, node, group, tier);
+  LLS_POL_CHECK(t->places[place].unit == LLS_POL_NIL && t->nodes[node].n_blocks > 0);
+  set(t, &t->places[place].unit, unit);
+  set(t, &t->nodes[node].n_blocks, t->nodes[node].n_blocks + 1);
+  set(t, place_of(t, tier, unit), place);
+}
+
+void lls_pol_tree_touch(struct lls_pol_tree *t, uint32_t tier, uint32_t unit,
+                        uint32_t since)
+{
+  uint32_t place = *place_of(t, tier, unit);
+  LLS_POL_CHECK(place != LLS_POL_NIL);
+  if (lls_pol_slabs_holders(t->tiers[tier].slabs, unit) > 0)
+    return;
+  unkeep(t, tier, place);
+  keep(t, tier, place);
+  set(t, &t->places[place].since, since);
 }
 
 uint32_t lls_pol_tree_put(struct lls_pol_tree *t, const struct lls_key *keys, uint32_t i,

@@ -56,7 +56,7 @@ static void audit_node(struct lls_pol_tree *t, struct lls_pol_report *a, uint32_
   const struct lls_pol_node *node = &t->nodes[n];
   uint32_t per_node = t->n_groups * t->n_tiers, count = 0;
   lls_pol_report_say(a, "node %" PRIu32 ": after %" PRId32 ", key %016" PRIx64, n,
-                     (int32_t)node->parent, t->keys[n].word[0]);
+                     (int32_t)lls_pol_tree_parent(t, n), t->keys[n].word[0]);
   for (uint32_t place = n * per_node; place < (n + 1) * per_node; place++)
     if (t->places[place].unit != LLS_POL_NIL) {
       audit_place(t, a, place);
@@ -74,7 +74,7 @@ static void audit_children(struct lls_pol_tree *t, struct lls_pol_report *a)
   for (uint32_t n = 0; n < t->n_nodes; n++)
     t->marks[n] = t->marks[n] == 2 ? 1 : 0; /* 1 + the children that are seen */
   for (uint32_t n = 0; n < t->n_nodes && a->result == 0; n++) {
-    uint32_t parent = t->nodes[n].parent;
+    uint32_t parent = lls_pol_tree_parent(t, n);
     if (t->marks[n] == 0 || parent == LLS_POL_NIL)
       continue;
     if (lls_pol_report_check(a, parent < t->n_nodes && t->marks[parent] > 0,
@@ -92,7 +92,7 @@ static void audit_order(struct lls_pol_tree *t, struct lls_pol_report *a, uint32
                         uint32_t place)
 {
   uint32_t group = place / t->n_tiers % t->n_groups;
-  uint32_t parent = t->nodes[place / t->n_tiers / t->n_groups].parent;
+  uint32_t parent = lls_pol_tree_parent(t, place / t->n_tiers / t->n_groups);
   if (tier != LLS_TIER_DEVICE || t->groups[group]->kind != LLS_GROUP_FULL ||
       parent == LLS_POL_NIL)
     return;
@@ -113,6 +113,7 @@ static void audit_kept(struct lls_pol_tree *t, struct lls_pol_report *a, uint32_
   const struct lls_pol_slabs *s = at->slabs;
   const struct lls_pol_kept *list = &at->kept[kind];
   uint32_t places = t->n_nodes * t->n_groups * t->n_tiers, n = 0, before = LLS_POL_NIL;
+  bool has_mark = list->ahead == LLS_POL_NIL;
   lls_pol_report_say(a, "kept, tier %" PRIu32 " class %" PRIu32 ":", tier, kind);
   for (uint32_t p = list->first; p != LLS_POL_NIL && a->result == 0; n++) {
     if (!lls_pol_report_check(a, p < places && n < list->n, "kept leads outside", p) ||
@@ -121,7 +122,10 @@ static void audit_kept(struct lls_pol_tree *t, struct lls_pol_report *a, uint32_
             "kept, but not in the tree", p))
       break;
     uint32_t unit = t->places[p].unit;
+    if (p == list->ahead)
+      lls_pol_report_say(a, " |");
     lls_pol_report_say(a, " %" PRIu32, unit);
+    has_mark |= p == list->ahead;
     lls_pol_report_check(a, s->slabs[unit / s->slab_units].kind == kind,
                          "kept in a wrong list", unit);
     lls_pol_report_check(a, lls_pol_slabs_holders(s, unit) == 0, "kept and held", unit);
@@ -132,6 +136,7 @@ static void audit_kept(struct lls_pol_tree *t, struct lls_pol_report *a, uint32_
     p = t->places[p].next;
   }
   lls_pol_report_end_line(a);
+  lls_pol_report_check(a, has_mark, "the mark is on no kept block", list->ahead);
   lls_pol_report_check(a, n == list->n && list->last == before,
                        "kept blocks are counted wrong", n);
   lls_pol_report_check(a, n == s->classes[kind].n_used - s->classes[kind].n_held,

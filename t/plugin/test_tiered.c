@@ -142,7 +142,9 @@ static void test_a_step_has_what_the_link_carries(void **state)
 {
   (void)state;
   struct bed bed;
-  open_with(&bed, LLS_INT8_OFF);
+  struct bed_options o = defaults;
+  o.cache.parameters = (const char *const[]){"to_host", "off", NULL};
+  assert_int_equal(bed_open(&bed, &o), 0);
   bed.cost.context = &bed;
   bed.cost.transfer_ns = slow_link;
   bed.cost.statistics = steps_of;

@@ -136,6 +136,7 @@ static void test_what_is_kept_goes_when_memory_is_needed(void **state)
     struct bed_options o = defaults;
     o.int8 = int8;
     o.device_units = 18;
+    o.cache.parameters = (const char *const[]){"to_host", "off", NULL};
     assert_int_equal(bed_open(&bed, &o), 0);
     uint32_t all = free_units(&bed), known = 48;
     struct lls_live *a = submit(&bed, 48, 50, 10);

@@ -46,7 +46,8 @@ struct rig {
   uint64_t ids;
   int64_t now_ns;
   bool alone; /* no prefixes are shared or kept */
-  uint32_t hits, swaps, moves, evicted, made_small, retained; /* that there were any */
+  uint32_t hits, swaps, moves, evicted, made_small, retained,
+      from_host; /* that there were any */
 };
 
 static inline void rig_count(void *context, const char *event, double n)
@@ -73,7 +74,7 @@ static inline char *rig_audit(struct rig *r)
 static inline struct lls_pol_side *rig_side(struct rig *r)
 {
   struct lls_pol_side *side = calloc(1, sizeof *side);
-  side->converts = true;
+  side->converts = side->shares_host = true;
   side->writer = "rig 1";
   assert_int_equal(lls_pol_side_create(side, &r->host, &r->geometry), 0);
   side->shares = !r->alone;

@@ -86,6 +86,8 @@ static void try_to_run(struct rig *r, struct rig_request *q)
     assert_int_equal(lls_pol_face_prefix(m, &q->view, true, &prefix), 0);
     assert_true(prefix.tokens < lls_request_length(&q->view));
     r->hits += prefix.tokens > 0;
+    r->from_host += prefix.on_host > 0;
+    assert_true(prefix.on_host <= prefix.tokens);
     lls_pol_face_info(m, &q->view, &info);
     assert_int_equal(info.cached_tokens, prefix.tokens);
   }
@@ -94,7 +96,7 @@ static void try_to_run(struct rig *r, struct rig_request *q)
   lls_pol_face_need(m, &q->view, q->run, 0, &need);
   lls_pol_face_capacity(m, LLS_TIER_DEVICE, &capacity);
   int rc = lls_pol_face_reserve(m, &q->view, q->run, 0, 0);
-  if (need.new_units + need.restore_units <= capacity.free_units)
+  if (need.new_units + need.restore_units <= capacity.free_units && m->lacking == 0)
     assert_int_equal(rc, LLS_RESERVE_OK);
   if (rc == LLS_RESERVE_OK && dice(&r->dice, 0, 5) > 0) {
     free(before);
@@ -141,6 +143,8 @@ static void retain(struct rig *r, const struct rig_request *q)
 
 static void finish_step(struct rig *r)
 {
+  if (dice(&r->dice, 0, 2) > 0)
+    lls_pol_side_to_host(r->side, dice(&r->dice, 1, 40));
   assert_int_equal(lls_pol_face_commit(r->side), 0);
   rig_copy(r);
   for (uint32_t i = 0; i < REQUESTS; i++) {
@@ -240,7 +244,7 @@ static uint32_t probe(struct rig *r, struct rig_request *q)
 
 /* The process ends and begins again, with the kept blocks and what they hold. Returns
  * the tokens that are found again. */
-static uint32_t restart(struct rig *r, bool has_small)
+static uint32_t restart(struct rig *r, bool loses)
 {
   static struct rig_slot before[UNITS][TOKENS];
   struct lls_kept_block blocks[UNITS];
@@ -263,15 +267,15 @@ static uint32_t restart(struct rig *r, bool has_small)
   }
   for (uint32_t i = 0; i < REQUESTS; i++) {
     uint32_t now = probe(r, &r->requests[i]);
-    assert_true(has_small ? now <= hits[i]
-                          : now == hits[i]); /* small ones are not kept */
+    /* neither small ones nor those on the host are kept */
+    assert_true(loses ? now <= hits[i] : now == hits[i]);
     found += now;
   }
   return found;
 }
 
 struct seen {
-  uint32_t hits, swaps, moves, evicted, made_small, found, retained;
+  uint32_t hits, swaps, moves, evicted, made_small, found, retained, from_host;
 };
 
 static void play_for(struct rig *r, uint32_t steps)
@@ -295,7 +299,8 @@ static void play(const struct set *set, uint32_t host_units, uint64_t seed,
   static struct rig r;
   rig_make(&r, set->groups, set->n, host_units, set->full, seed);
   play_for(&r, TAP_LOTS(150));
-  uint32_t found = restart(&r, set->full[LLS_TIER_DEVICE] != LLS_FORM_NONE);
+  uint32_t found =
+      restart(&r, host_units > 0 || set->full[LLS_TIER_DEVICE] != LLS_FORM_NONE);
   play_for(&r, 20); /* what was found again is what was computed */
   r.now_ns += 100;
   assert_int_equal(lls_pol_face_begin(r.side), 0);
@@ -310,6 +315,7 @@ static void play(const struct set *set, uint32_t host_units, uint64_t seed,
   seen->evicted += r.evicted;
   seen->made_small += r.made_small;
   seen->retained += r.retained;
+  seen->from_host += r.from_host;
   seen->found += set->n > 1 && found > 0;
   rig_end(&r);
 }
@@ -333,7 +339,7 @@ static void test_with_a_host(void **state)
     for (uint64_t seed = 1; seed <= 3; seed++)
       play(&sets[i], 120 + 40 * (uint32_t)seed, seed, &seen);
   assert_true(seen.hits > 100 && seen.swaps > 100 && seen.moves > 100 &&
-              seen.made_small > 100 && seen.retained > 100);
+              seen.made_small > 100 && seen.retained > 100 && seen.from_host > 100);
 }
 
 int main(void)

@@ -42,6 +42,8 @@ struct lls_pol_side_wish { /* a sequence's checkpoints, until the transaction en
 struct lls_pol_side {
   const struct lls_host *host;
   bool shares; /* what is computed is put into the tree, and looked for there */
+  /* set before create: the tree has blocks on the host, too */
+  bool shares_host;
   /* set before create: a sequence keeps blocks that no step reads any more */
   bool keeps_all;
   /* set before create: the groups are lists of the engine's group 0, each in its form, of
@@ -83,8 +85,10 @@ struct lls_pol_side {
 
   struct lls_pol_journal journal; /* of the open transaction */
   struct lls_pol_slabs slabs[LLS_POL_TIERS];
-  struct lls_pol_tree tree;     /* of blocks on the device */
-  struct lls_pol_leases leases; /* of the tree's blocks */
+  struct lls_pol_tree tree; /* of blocks on the device; with shares_host on both tiers */
+  uint32_t lacking;         /* slot + 1: blocks of its prefix get no room on the device */
+  uint32_t n_from_host, n_to_host; /* blocks of the tree, in this transaction */
+  struct lls_pol_leases leases;    /* of the tree's blocks */
   bool crowded; /* a sequence that is alone asked for more than leases leave */
   struct lls_pol_rows rows;
   uint32_t *marks; /* (blocks of a tier) for audits */
@@ -144,10 +148,14 @@ int lls_pol_side_reserve(struct lls_pol_side *, struct lls_pol_sequence *,
  * checkpoint.
  */
 void lls_pol_side_keep_states(struct lls_pol_side *);
-/* Holds the prefix of a waiting request that the tree has; how many tokens. Without
- * `take` it changes nothing. */
+/* Holds the prefix of a waiting request that the tree has; how many tokens, and how many
+ * of them are brought from the host. Without `take` it changes nothing. */
 uint32_t lls_pol_side_prefix(struct lls_pol_side *, struct lls_pol_sequence *,
-                             const struct lls_request *, bool take);
+                             const struct lls_request *, bool take, uint32_t *on_host);
+/* Lists copies to the host of kept blocks that it lacks, the first to leave first, of at
+ * most `units` units of the host, beside the step: the last copies of a transaction,
+ * after keep_states. */
+void lls_pol_side_to_host(struct lls_pol_side *, uint64_t units);
 /* Gives all blocks back; -ENOBUFS: the journal is full. */
 int lls_pol_side_drop(struct lls_pol_side *, struct lls_pol_sequence *);
 /* Gives back the blocks that have room but no token. */

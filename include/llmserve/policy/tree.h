@@ -15,7 +15,9 @@
  * its end. When memory is short, these leave first:
  *   - in a group in which a token reads all earlier tokens, the first of the list. A
  *     sequence releases its last block first, so a node leaves after its children. The
- *     node's blocks of other groups leave with it: without it they are useless.
+ *     node's blocks of other groups leave with it: without it they are useless. A block
+ *     that the node has in another tier too leaves at any time. A block that others
+ *     follow leaves as well if no other is found soon: these have no parent then.
  *   - in other groups, the first of the list, whatever follows it
  *
  * A request may begin after n blocks if in each group all blocks exist that are read
@@ -40,6 +42,8 @@ extern "C" {
 
 struct lls_pol_node {
   uint32_t parent;      /* node; LLS_POL_NIL: the first of a prompt, or unknown */
+  uint32_t parent_made; /* the parent's `made`; another: the parent has left */
+  uint32_t made;        /* number of nodes made before it */
   uint32_t children;    /* nodes with this one as parent */
   uint32_t n_blocks;    /* 0: the node is free */
   uint32_t bucket_next; /* next node in the same bucket of the index; of a free node: the
@@ -55,6 +59,8 @@ struct lls_pol_tree_place {
 
 struct lls_pol_kept { /* kept blocks of one size in one tier */
   uint32_t first, last, n;
+  uint32_t ahead; /* the manager's mark: it moves to the next block if this one leaves,
+                   * and from the end to the next that comes */
 };
 
 struct lls_pol_tree_tier {
@@ -62,6 +68,7 @@ struct lls_pol_tree_tier {
   struct lls_pol_slabs *slabs;
   uint32_t number;
   uint32_t *place_of; /* (blocks of the slabs) LLS_POL_NIL: not in the tree */
+  uint32_t forced;    /* a place that leaves although others follow it, or LLS_POL_NIL */
   struct lls_pol_kept kept[LLS_POL_MAX_CLASSES];
 };
 
@@ -78,7 +85,7 @@ struct lls_pol_tree {
   struct lls_pol_tree_place *places; /* (n_nodes, n_groups, n_tiers) */
   uint32_t *buckets;                 /* (bucket_mask + 1) */
   uint32_t *marks;                   /* (n_nodes) for audits and lists */
-  uint32_t bucket_mask, free_node, n_used, clock;
+  uint32_t bucket_mask, free_node, n_used, n_made, clock;
   uint32_t n_dropped; /* blocks that left for want of memory; the manager resets it */
 };
 
@@ -96,6 +103,14 @@ void lls_pol_tree_make_empty(struct lls_pol_tree *);
 
 /* Returns the node of a key, or LLS_POL_NIL. */
 uint32_t lls_pol_tree_find(const struct lls_pol_tree *, const struct lls_key *);
+/* Returns a node's parent, or LLS_POL_NIL if it has none or it has left. */
+static inline uint32_t lls_pol_tree_parent(const struct lls_pol_tree *t, uint32_t node)
+{
+  uint32_t parent = t->nodes[node].parent;
+  bool is_there = parent < t->n_nodes && t->nodes[parent].n_blocks > 0 &&
+                  t->nodes[parent].made == t->nodes[node].parent_made;
+  return is_there ? parent : LLS_POL_NIL;
+}
 /* Returns the first unit of a node's block, or LLS_POL_NIL. */
 uint32_t lls_pol_tree_block(const struct lls_pol_tree *, uint32_t node, uint32_t group,
                             uint32_t tier);
@@ -116,6 +131,13 @@ uint32_t lls_pol_tree_begin(const struct lls_pol_tree *, uint32_t group, uint32_
  */
 uint32_t lls_pol_tree_put(struct lls_pol_tree *, const struct lls_key *keys, uint32_t i,
                           uint32_t group, uint32_t tier, uint32_t unit);
+/* Makes a held block that of a node, which has it in another tier. In a transaction or
+ * not. */
+void lls_pol_tree_add(struct lls_pol_tree *, uint32_t node, uint32_t group, uint32_t tier,
+                      uint32_t unit);
+/* Makes a kept block the last to leave: as if it was released at `since`. */
+void lls_pol_tree_touch(struct lls_pol_tree *, uint32_t tier, uint32_t unit,
+                        uint32_t since);
 /* Add a holder to a block, in the tree or not; remove a holder: the last one's release
  * frees a block that is not in the tree. */
 void lls_pol_tree_hold(struct lls_pol_tree *, uint32_t tier, uint32_t unit);

@@ -49,7 +49,7 @@ static int make_side(struct bidirectional *m, const struct lls_host *host,
   m->side.more_copies = 4 * (uint32_t)blocks;
   m->side.own_groups = 1;
   /* its version, and the mode that sequences lie in */
-  m->side.writer = m->params.mode == BOTH_ENDS ? "bidi 5 b" : "bidi 5 l";
+  m->side.writer = m->params.mode == BOTH_ENDS ? "bidi 6 b" : "bidi 6 l";
   m->side.pass = bidi_pass;
   m->side.audit = bidi_audit;
   m->side.mark = bidi_mark;

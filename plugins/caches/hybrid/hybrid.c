@@ -83,7 +83,7 @@ static int create(const struct lls_host *host, const void *params,
   if (m == NULL)
     return -ENOMEM;
   m->params = *(const struct params *)params;
-  m->side.writer = "hybrid 3"; /* and its version */
+  m->side.writer = "hybrid 4"; /* and its version */
   make_lists(m, host);
   device.host_units = 0; /* nothing is swapped */
   int rc = lls_pol_side_create(&m->side, &m->host, &device);

@@ -34,7 +34,7 @@ static int create(const struct lls_host *host, const void *params,
   struct lls_pol_side *m = calloc(1, sizeof *m);
   if (m == NULL)
     return -ENOMEM;
-  m->writer = "paged 8"; /* and its version */
+  m->writer = "paged 9"; /* and its version */
   int rc = lls_pol_side_create(m, host, g);
   if (rc < 0) {
     destroy(m);

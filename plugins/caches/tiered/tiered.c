@@ -64,8 +64,8 @@ static int create(const struct lls_host *host, const void *params,
     return -ENOMEM;
   m->unit_bytes = g->unit_bytes;
   m->n_slots = m->side.more_slots = host->engine->max_requests;
-  m->side.converts = true;
-  m->side.writer = "tiered 6"; /* and its version */
+  m->side.converts = m->side.shares_host = true;
+  m->side.writer = "tiered 7"; /* and its version */
   m->side.pass = pass;
   m->side.audit = tiered_audit;
   int rc = lls_pol_side_create(&m->side, host, g);
@@ -102,6 +102,7 @@ static int commit(void *self)
   struct tiered *m = self;
   if (!m->side.journal.open)
     return -EINVAL;
+  lls_pol_side_keep_states(&m->side); /* the last that takes memory of the device */
   tiered_list_transfers(m);
   return lls_pol_face_commit(m);
 }
@@ -231,6 +232,11 @@ static const struct lls_param parameters[] = {
                    "keep full blocks of finished and running requests and give them to "
                    "later ones with the same prefix",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(
+        struct params, to_host, "on",
+        "copy blocks that wait for reuse to the host beside steps, where later "
+        "requests find them",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct params, lease_share, "0.3", 0, 1, "",
                     "part of a tier that sessions may retain blocks in",
                     .flags = LLS_PARAM_RELOADABLE),

@@ -24,6 +24,7 @@
 struct params {
   double share; /* fraction of a step's time in which transfers may use the link */
   bool prefix_sharing;
+  bool to_host;
   double lease_share;
 };
 

@@ -225,13 +225,15 @@ static void list_some(struct tiered *m, const struct lls_pol_sequence *s, uint64
 
 void tiered_list_transfers(struct tiered *m)
 {
-  uint64_t left = m->n_moving > 0 ? budget(m) : 0;
+  uint64_t left = m->n_moving > 0 || m->params.to_host ? budget(m) : 0;
   for (uint32_t where = LLS_POL_ON_DEVICE; where <= LLS_POL_ON_HOST; where++)
     for (uint32_t i = 0; i < m->n_moving; i++) {
       const struct lls_pol_sequence *s = &m->side.rows.sequences[m->moving[i]];
       if (s->where == where)
         list_some(m, s, &left);
     }
+  if (m->params.to_host)
+    lls_pol_side_to_host(&m->side, left);
 }
 
 /* The copies listed so far have ended. */

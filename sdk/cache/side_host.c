@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks of the tree in side.h on their way to the host. A block that waits on the device
+ * for its memory to be needed is copied ahead of need, beside the steps: when it leaves
+ * the device, a later prompt finds it on the host. The copy needs no holder. It is listed
+ * when the transaction ends, and nothing takes the block before the next one begins, when
+ * the step and its copies have ended.
+ */
+#include "side_inside.h"
+
+void side_copy_known(struct lls_pol_side *m, uint32_t group, uint32_t from_tier,
+                     uint32_t from, uint32_t to, uint32_t order)
+{
+  uint32_t to_tier = LLS_TIER_HOST - from_tier;
+  const struct lls_copy copy = {
+      .source_tier = (uint8_t)from_tier,
+      .target_tier = (uint8_t)to_tier,
+      .order = (uint8_t)order,
+      .group = (uint8_t)group,
+      .source_form = (uint8_t)side_form(m, from_tier, group, from),
+      .target_form = (uint8_t)side_form(m, to_tier, group, to),
+      .n_slots = (uint16_t)(side_is_state(m, group) ? 0 : m->block_tokens),
+      .source = from,
+      .target = to,
+  };
+  lls_pol_side_copy(m, &copy);
+}
+
+/* The host has free memory, or its block that leaves first was used before the other. */
+static bool has_room(const struct lls_pol_side *m, uint32_t group, uint32_t since)
+{
+  uint32_t kind = m->full[LLS_TIER_HOST][group].kind;
+  const struct lls_pol_kept *kept = &m->tree.tiers[LLS_TIER_HOST].kept[kind];
+  if (lls_pol_slabs_has_free(&m->slabs[LLS_TIER_HOST], kind))
+    return true;
+  return kept->first != LLS_POL_NIL &&
+         (int32_t)(m->tree.places[kept->first].since - since) < 0;
+}
+
+/* Copies the block of a place on the device; units of the host that the copy takes. */
+static uint32_t copy_place(struct lls_pol_side *m, uint32_t place)
+{
+  struct lls_pol_tree *t = &m->tree;
+  uint32_t group = place / t->n_tiers % t->n_groups;
+  uint32_t node = place / t->n_tiers / t->n_groups, since = t->places[place].since;
+  if (lls_pol_tree_block(t, node, group, LLS_TIER_HOST) != LLS_POL_NIL ||
+      !has_room(m, group, since))
+    return 0;
+  uint32_t to =
+      lls_pol_slabs_take(&m->slabs[LLS_TIER_HOST], m->full[LLS_TIER_HOST][group].kind);
+  if (to == LLS_POL_NIL)
+    return 0;
+  side_copy_known(m, group, LLS_TIER_DEVICE, t->places[place].unit, to, LLS_COPY_ASYNC);
+  lls_pol_tree_add(t, node, group, LLS_TIER_HOST, to);
+  lls_pol_tree_let_go(t, LLS_TIER_HOST, to);
+  lls_pol_tree_touch(t, LLS_TIER_HOST, to, since);
+  side_set(m, &m->n_to_host, m->n_to_host + 1);
+  return m->full[LLS_TIER_HOST][group].units;
+}
+
+/* The list whose next block was released first; NULL if none has one. */
+static struct lls_pol_kept *oldest(struct lls_pol_side *m)
+{
+  struct lls_pol_tree_tier *at = &m->tree.tiers[LLS_TIER_DEVICE];
+  const struct lls_pol_tree_place *places = m->tree.places;
+  struct lls_pol_kept *best = NULL;
+  for (uint32_t kind = 0; kind < at->slabs->n_classes; kind++) {
+    struct lls_pol_kept *list = &at->kept[kind];
+    if (list->ahead != LLS_POL_NIL &&
+        (best == NULL ||
+         (int32_t)(places[list->ahead].since - places[best->ahead].since) < 0))
+      best = list;
+  }
+  return best;
+}
+
+void lls_pol_side_to_host(struct lls_pol_side *m, uint64_t units)
+{
+  struct lls_pol_kept *list;
+  if (m->tree.n_tiers < 2 || !m->shares)
+    return;
+  lls_pol_slabs_verb(&m->slabs[LLS_TIER_HOST]);
+  while (units > 0 && (list = oldest(m)) != NULL && side_can_note(m, 4) &&
+         lls_pol_side_can_copy(m, 1)) {
+    uint32_t copied = copy_place(m, list->ahead);
+    side_set(m, &list->ahead, m->tree.places[list->ahead].next);
+    units -= copied < units ? copied : units;
+  }
+}
