@@ -84,11 +84,11 @@ static int read_object(const json_t *value, const char *name,
   }
   if (all)
     return 0;
-  return lls_api_fail(error, 400, NULL, name,
-                      "'%s' must map token ids from 0 to %u to numbers from -100 to 100; "
-                      "not so: %s",
-                      name, context->vocab - 1,
-                      wrong[0] != '\0' ? wrong : "a key that is too long");
+  return lls_api_fail(
+      error, 400, NULL, name,
+      "'%s' must map ids of the model's %u tokens, from 0, to numbers from -100 "
+      "to 100; not so: %s",
+      name, context->vocab, wrong[0] != '\0' ? wrong : "a key that is too long");
 }
 
 /* ---- an array -------------------------------------------------------------------- */

@@ -70,6 +70,22 @@ my @late = events($server->get("/v1/responses/$id?stream=true"));
 close $socket;
 is_deeply [$late[-1]{type}, $late[-1]{response}{usage}{output_tokens}, map { $_->{sequence_number} } @late],
     ['response.incomplete', 80, 0 .. $#late], 'a second client reads the events of one that runs';
+# A client that breaks off again and again while the answer is written, reading an event or more each time.
+$socket = $server->connect;
+syswrite $socket, LlmServer::raw_post('/v1/responses', encode_json({ input => 'gone', max_output_tokens => 120, background => $true, stream => $true }));
+my @read = events({ content => LlmServer::read_until($socket, qr/output_text.delta.*\n\n/) });
+$id = $read[0]{response}{id};
+my $turns = 0;
+for (; $turns < 400 && $read[-1]{type} ne 'response.incomplete'; $turns++) {
+    close $socket;
+    $socket = $server->connect;
+    syswrite $socket, "GET /v1/responses/$id?stream=true&starting_after=$read[-1]{sequence_number} HTTP/1.1\r\nHost: x\r\n\r\n";
+    push @read, events({ content => LlmServer::read_until($socket, qr/^data: .*\n\n/m) });
+}
+close $socket;
+is_deeply [map { $_->{sequence_number} } @read], [0 .. $#read], 'a client that breaks off many times has each event once';
+my $read = join '', map { $_->{delta} } grep { $_->{type} eq 'response.output_text.delta' } @read;
+is_deeply [$read[-1]{type}, $read], ['response.incomplete', look($id)->{output}[0]{content}[0]{text}], '  to the end, and the whole text';
 is $server->request('HEAD', "/v1/responses/$id?stream=true")->{status}, 200, '  HEAD has no events';
 for my $case (
     [qr/was not asked for with 'stream'/, ask(300)->{json}{id} . '?stream=true'],
