@@ -7,6 +7,8 @@ extern "C" bool lls_cuda_attention_fits(enum lls_dtype numbers,
                                         const struct lls_cuda_pool *pool,
                                         const struct lls_cuda_attention *a)
 {
+  if (pool->sides == 1)
+    return lls_cuda_attention_latent_fits(numbers, pool, a);
   bool size =
       a->head_dim == 64 || a->head_dim == 80 || a->head_dim == 96 || a->head_dim == 128;
   return numbers == LLS_BF16 && pool->element == LLS_BF16 && size &&
@@ -17,7 +19,8 @@ extern "C" bool lls_cuda_attention_fits(enum lls_dtype numbers,
 extern "C" int lls_cuda_attention_setup(void)
 {
   int rc = setup_all<false>();
-  return rc != 0 ? rc : lls_cuda_attention_int8_setup();
+  rc = rc != 0 ? rc : lls_cuda_attention_int8_setup();
+  return rc != 0 ? rc : lls_cuda_attention_latent_setup();
 }
 
 extern "C" int lls_cuda_attention_at_once(const struct lls_cuda_pool *pool)
@@ -33,6 +36,8 @@ extern "C" int lls_cuda_run_attention(cudaStream_t s, const struct lls_cuda_step
                                       const struct lls_cuda_states *states,
                                       const struct lls_cuda_attention *a)
 {
+  if (pool->sides == 1)
+    return lls_cuda_run_attention_latent(s, step, plan, pool, grid, states, a);
   return pool->int8 != 0
              ? lls_cuda_run_attention_int8(s, step, plan, pool, grid, states, a)
              : run_any<false>({s, step, plan, pool, grid, states, a});

@@ -169,6 +169,8 @@ struct lls_cuda_device {
   uint32_t n_gathers;
   uint32_t n_restored; /* tokens that the step restores */
   uint32_t n_chains;   /* sequences whose states the step rewrites */
+  /* numbers of a latent before those that the step has rotated; 0: none rotated yet */
+  uint32_t latent_rank;
   /* ropes of the computed angles; 0: none yet */
   struct lls_rope_shape ropes[LLS_CUDA_ROPES];
   /* frequencies that graphs contain */

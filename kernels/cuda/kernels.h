@@ -438,6 +438,7 @@ struct lls_cuda_attention {
   uint32_t heads, kv_heads, head_dim, window;
   uint32_t chunked;      /* 1: a row sees tokens from the last multiple of `window` on */
   uint32_t columns;      /* of a row of qkv */
+  uint32_t rank;         /* the part of K that is V, where known; 0: V is of its own */
   uint32_t group, layer; /* the layer's number in its group */
   float scale, soft_cap;
   const float *sinks;  /* (heads) or NULL */
@@ -518,6 +519,17 @@ bool lls_cuda_attention_hopper_fits(const struct lls_cuda_pool *,
                                     const struct lls_cuda_grid *,
                                     const struct lls_cuda_attention *);
 int lls_cuda_run_attention_hopper(cudaStream_t, const struct lls_cuda_step *,
+                                  const struct lls_cuda_plan *,
+                                  const struct lls_cuda_pool *,
+                                  const struct lls_cuda_grid *,
+                                  const struct lls_cuda_states *,
+                                  const struct lls_cuda_attention *);
+/* attention_latent.cu: latents of some sizes, in bf16, with large items alone. */
+#define LLS_CUDA_LATENT_QUERIES 64
+bool lls_cuda_attention_latent_fits(enum lls_dtype numbers, const struct lls_cuda_pool *,
+                                    const struct lls_cuda_attention *);
+int lls_cuda_attention_latent_setup(void);
+int lls_cuda_run_attention_latent(cudaStream_t, const struct lls_cuda_step *,
                                   const struct lls_cuda_plan *,
                                   const struct lls_cuda_pool *,
                                   const struct lls_cuda_grid *,

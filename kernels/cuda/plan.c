@@ -73,11 +73,29 @@ static void add_rows(struct planning *p, uint32_t sequence, uint32_t first, uint
 
 /* ---- the whole --------------------------------------------------------------------- */
 
+/* Returns the most rows of a large item. */
+static uint32_t rows_of_item(const struct lls_cuda_attention *a)
+{
+  uint32_t most = a->rank > 0 ? LLS_CUDA_LATENT_QUERIES : LLS_CUDA_LARGE;
+  uint32_t rows = most / (a->heads / a->kv_heads);
+  return rows > 0 ? rows : 1;
+}
+
+/* Returns the pieces of items of all KV heads that are worth having: twice as many as
+ * multiprocessors; of latents as many as run at once, where items may take two blocks. */
+static uint32_t most_pieces(const struct planning *p)
+{
+  uint32_t processors = (uint32_t)p->device->properties.multiProcessorCount;
+  if (p->shape->rank == 0)
+    return 2 * processors;
+  return p->group > LLS_CUDA_LATENT_QUERIES ? processors / 2 : processors;
+}
+
 /* Decides how finely large items are cut, from the number of all items. */
 static void choose_parts(struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;
-  uint32_t n_large = 0, slots = 2 * (uint32_t)p->device->properties.multiProcessorCount;
+  uint32_t n_large = 0, slots = most_pieces(p);
   for (uint32_t i = 0; i < step->n_sequences; i++)
     if (!lls_cuda_in_pieces(p->shape, &p->sequences[i]))
       n_large += rounded_up(p->sequences[i].n_rows, p->large_rows);
@@ -115,7 +133,7 @@ static bool same_shape(const struct lls_cuda_attention *a,
                        const struct lls_cuda_attention *b)
 {
   return a->n_rows == b->n_rows && a->heads == b->heads && a->window == b->window &&
-         a->chunked == b->chunked && a->group == b->group;
+         a->chunked == b->chunked && a->group == b->group && a->rank == b->rank;
 }
 
 /* Returns the number of the shape's plan; else of the first unused one, or of the
@@ -160,7 +178,7 @@ void lls_cuda_plan_attention(struct lls_cuda_device *d, struct lls_cuda_attentio
       .sequences = lls_step_group(d->step, a->group),
       .out = (struct lls_cuda_plan *)(in->host[in->turn] + offset),
       .group = group,
-      .large_rows = LLS_CUDA_LARGE / group,
+      .large_rows = rows_of_item(a),
       .max_units = (uint32_t)(d->states.max_states / a->kv_heads /
                               LLS_CUDA_STATE_FLOATS(a->head_dim)),
   };

@@ -19,7 +19,7 @@ struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *a,
 bool lls_cuda_in_pieces(const struct lls_cuda_attention *a,
                         const struct lls_step_sequence *s)
 {
-  return s->n_rows * (a->heads / a->kv_heads) <= LLS_CUDA_SMALL;
+  return a->rank == 0 && s->n_rows * (a->heads / a->kv_heads) <= LLS_CUDA_SMALL;
 }
 
 uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t group)
@@ -60,7 +60,7 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
   struct lls_cuda_grid grid = d->plans[a->plan].grid;
   if (any_step) {
     uint32_t group = a->heads / a->kv_heads;
-    bool small = group <= LLS_CUDA_SMALL;
+    bool small = a->rank == 0 && group <= LLS_CUDA_SMALL;
     grid = (struct lls_cuda_grid){
         .small = small ? lls_cuda_plan_lanes(d, a->group) : 0,
         .large = small ? 0 : a->n_rows + lls_cuda_plan_spare(d, a->kv_heads),

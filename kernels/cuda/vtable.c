@@ -279,6 +279,8 @@ static void rope(struct lls_device *device, const struct lls_attention_shape *sh
                        rope_shape->rotary_dims, shape->head_dim, LLS_CUDA_ROTARY_MAX);
     return;
   }
+  if (shape->latent) /* V is what does not rotate */
+    d->latent_rank = rope_shape->first;
   struct lls_cuda_op *op = add_rope_write(d, shape, qkv);
   op->rope_write.pairs = rope_shape->rotary_dims / 2;
   op->rope_write.turned = rope_shape->first;
@@ -344,6 +346,7 @@ static void attention(struct lls_device *device, const struct lls_attention_shap
   a.window = shape->window;
   a.chunked = shape->chunked;
   a.columns = (uint32_t)lls_qkv_width(shape);
+  a.rank = shape->latent ? d->latent_rank : 0;
   a.soft_cap = shape->soft_cap;
   a.sinks = shape->sinks;
   a.slopes = shape->slopes;

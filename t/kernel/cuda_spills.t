@@ -50,6 +50,7 @@ my @fitting = (
     [ attention      => qr/attend_decodes/, 128,  3 ],
     [ attention      => qr/attend_large/,   256,  1 ],
     [ attention_hopper => qr/attend_hopper/, 384, 1 ],
+    [ attention_latent => qr/attend_latent/, 256, 1 ],
     [ attention_int8 => qr/attend_decodes/, 128,  3 ],
     [ attention_int8 => qr/attend_large/,   256,  1 ],
     [ codes          => qr/multiply_codes/, 256,  2 ],

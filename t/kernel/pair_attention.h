@@ -13,7 +13,9 @@ unsigned simt_graph_launches(void);
 #define PAIR_LAYERS    2
 #define PAIR_LAYER     1
 #define PAIR_SEQUENCES 8
-#define PAIR_COLUMNS   8192
+#ifndef PAIR_COLUMNS
+#define PAIR_COLUMNS 8192
+#endif
 
 struct pair_shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window, rotary;

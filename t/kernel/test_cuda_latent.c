@@ -3,6 +3,7 @@
  * Multi-head latent attention of the CUDA device against the CPU's: the rows that its
  * products make, in the sizes of DeepSeek-V3 and in odd ones, and attention to latents.
  */
+#define PAIR_COLUMNS 32768
 #include "t/kernel/pair_attention.h"
 
 /* ---- rows -------------------------------------------------------------------------- */
@@ -135,14 +136,82 @@ static void latent_attention(const struct pair *p)
   }
 }
 
+/* With tensor cores: decodes and prompts, of heads whose rows do and do not fill a block.
+ */
+static void latent_tensor_cores(const struct pair *p)
+{
+  static const struct pair_shape shapes[] = {
+      {.group = 20, .head_dim = 576, .rank = 512, .rotary = 64, .block_tokens = 16},
+      {.group = 12, .head_dim = 288, .rank = 256, .rotary = 32, .block_tokens = 31},
+      {.group = 25, .head_dim = 320, .rank = 256, .rotary = 64, .block_tokens = 16},
+  };
+  if (p->numbers == LLS_F32) /* not by tensor cores */
+    return;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    struct pair_shape shape = shapes[i];
+    shape.kv_heads = 1;
+    shape.element = LLS_BF16;
+    struct pair_batch *b = pair_batch_open(p, &shape);
+    pair_batch_add(b, 70, 1, true);
+    pair_batch_add(b, 0, 11, false);
+    pair_batch_add(b, 95, 5, false);
+    pair_batch_add(b, 33, 1, true);
+    pair_batch_check(b);
+    pair_batch_close(b);
+  }
+}
+
+/* A context that is split among blocks, whose parts have different largest scores: of
+ * some rows that are one item, and of a row of more heads than a block has. */
+static void latent_parts(const struct pair *p)
+{
+  static const uint32_t groups[] = {20, 72}, rows[] = {3, 1};
+  if (p->numbers == LLS_F32)
+    return;
+  for (int i = 0; i < 2; i++) {
+    const struct pair_shape shape = {.kv_heads = 1,
+                                     .group = groups[i],
+                                     .head_dim = 288,
+                                     .rank = 256,
+                                     .rotary = 32,
+                                     .block_tokens = 16,
+                                     .element = LLS_BF16};
+    struct pair_batch *b = pair_batch_open(p, &shape);
+    b->heads.attention.scale *= 10;
+    pair_batch_add(b, 1100, rows[i], true);
+    pair_batch_check(b);
+    pair_batch_clear(b);
+    pair_batch_add(b, 40, 2, false);
+    pair_batch_check(b);
+    pair_batch_close(b);
+  }
+}
+
+static void latent_decodes(const struct pair *p)
+{
+  const struct pair_shape shape = {.kv_heads = 1,
+                                   .group = 3,
+                                   .head_dim = 288,
+                                   .rank = 256,
+                                   .rotary = 32,
+                                   .block_tokens = 16,
+                                   .element = LLS_BF16};
+  if (p->numbers == LLS_BF16)
+    pair_decode_repeatedly(p, &shape);
+}
+
+PAIR_TEST(latent_tensor_cores)
+PAIR_TEST(latent_parts)
+PAIR_TEST(latent_decodes)
 PAIR_TEST(latent_rows)
 PAIR_TEST(latent_attention)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_latent_rows),
-      cmocka_unit_test(test_latent_attention),
+      cmocka_unit_test(test_latent_rows),         cmocka_unit_test(test_latent_attention),
+      cmocka_unit_test(test_latent_tensor_cores), cmocka_unit_test(test_latent_parts),
+      cmocka_unit_test(test_latent_decodes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
