@@ -2,6 +2,7 @@
 /* Attention over blocks in the cache's own element type, and the choice between these
  * kernels and those for int8 blocks. See attention.cuh. */
 #include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/extras.h"
 
 extern "C" bool lls_cuda_attention_fits(enum lls_dtype numbers,
                                         const struct lls_cuda_pool *pool,

@@ -20,6 +20,7 @@
  * Hopper.
  */
 #include "kernels/cuda/attention_store.cuh"
+#include "kernels/cuda/extras.h"
 
 #define QUERIES LLS_CUDA_LATENT_QUERIES /* of a block */
 #define TOKENS  32                      /* of a tile */

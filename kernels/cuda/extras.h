@@ -48,6 +48,19 @@ struct lls_cuda_latent {
 int lls_cuda_run_latent(cudaStream_t, enum lls_dtype numbers,
                         const struct lls_cuda_latent *);
 
+/* attention_latent.cu: of latents of some sizes, in bf16, with large items alone; as the
+ * functions of the same names in kernels.h. */
+#define LLS_CUDA_LATENT_QUERIES 64
+bool lls_cuda_attention_latent_fits(enum lls_dtype numbers, const struct lls_cuda_pool *,
+                                    const struct lls_cuda_attention *);
+int lls_cuda_attention_latent_setup(void);
+int lls_cuda_run_attention_latent(cudaStream_t, const struct lls_cuda_step *,
+                                  const struct lls_cuda_plan *,
+                                  const struct lls_cuda_pool *,
+                                  const struct lls_cuda_grid *,
+                                  const struct lls_cuda_states *,
+                                  const struct lls_cuda_attention *);
+
 #ifdef __cplusplus
 }
 #endif

@@ -524,17 +524,6 @@ int lls_cuda_run_attention_hopper(cudaStream_t, const struct lls_cuda_step *,
                                   const struct lls_cuda_grid *,
                                   const struct lls_cuda_states *,
                                   const struct lls_cuda_attention *);
-/* attention_latent.cu: latents of some sizes, in bf16, with large items alone. */
-#define LLS_CUDA_LATENT_QUERIES 64
-bool lls_cuda_attention_latent_fits(enum lls_dtype numbers, const struct lls_cuda_pool *,
-                                    const struct lls_cuda_attention *);
-int lls_cuda_attention_latent_setup(void);
-int lls_cuda_run_attention_latent(cudaStream_t, const struct lls_cuda_step *,
-                                  const struct lls_cuda_plan *,
-                                  const struct lls_cuda_pool *,
-                                  const struct lls_cuda_grid *,
-                                  const struct lls_cuda_states *,
-                                  const struct lls_cuda_attention *);
 /* For all other shapes, without a plan. */
 int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,
                                  const struct lls_cuda_step *,
