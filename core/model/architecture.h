@@ -318,6 +318,11 @@ int lls_config_layer_norm(const struct lls_json *, const char *key,
                           struct lls_model_config *, struct lls_error *err);
 /* Sets the same window in every layer. */
 void lls_config_window(struct lls_model_config *, uint32_t window);
+/* Reads "layer_types", a list of two names: which layers have the `other` one. *found is
+ * false, and nothing is written, if the file has no such list. */
+int lls_config_two_kinds(const struct lls_json *, uint32_t layers, const char *usual,
+                         const char *other, bool *is_other, bool *found,
+                         struct lls_error *err);
 /* Reads "layer_types", a list of full_attention and sliding_attention, and gives the
  * sliding layers the window. *found is false if the file has no such list. */
 int lls_config_layer_types(const struct lls_json *, struct lls_model_config *,

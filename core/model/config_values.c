@@ -118,27 +118,37 @@ void lls_config_window(struct lls_model_config *out, uint32_t window)
     out->layer[i].window = window;
 }
 
-int lls_config_layer_types(const struct lls_json *json, struct lls_model_config *out,
-                           uint32_t window, bool *found, struct lls_error *err)
+int lls_config_two_kinds(const struct lls_json *json, uint32_t layers, const char *usual,
+                         const char *other, bool *is_other, bool *found,
+                         struct lls_error *err)
 {
   const json_t *types = lls_json_get(json, "layer_types");
   *found = types != NULL;
   if (types == NULL)
     return 0;
-  if (json_array_size(types) != out->layers)
+  if (json_array_size(types) != layers)
     return lls_fail(err, -EINVAL, "%s: \"layer_types\" should be a list of %u names",
-                    json->file, out->layers);
-  for (uint32_t i = 0; i < out->layers && i < LLS_MAX_LAYERS; i++) {
+                    json->file, layers);
+  for (uint32_t i = 0; i < layers && i < LLS_MAX_LAYERS; i++) {
     const char *type = json_string_value(json_array_get(types, i));
-    bool slides = type != NULL && strcmp(type, "sliding_attention") == 0;
-    if (!slides && (type == NULL || strcmp(type, "full_attention") != 0))
+    is_other[i] = type != NULL && strcmp(type, other) == 0;
+    if (!is_other[i] && (type == NULL || strcmp(type, usual) != 0))
       return lls_fail(err, -ENOTSUP,
-                      "%s: \"layer_types\" has \"%.32s\"; full_attention and "
-                      "sliding_attention are supported",
-                      json->file, type != NULL ? type : "");
-    out->layer[i].window = slides ? window : 0;
+                      "%s: \"layer_types\" has \"%.32s\"; %s and %s are supported",
+                      json->file, type != NULL ? type : "", usual, other);
   }
   return 0;
+}
+
+int lls_config_layer_types(const struct lls_json *json, struct lls_model_config *out,
+                           uint32_t window, bool *found, struct lls_error *err)
+{
+  bool slides[LLS_MAX_LAYERS];
+  int rc = lls_config_two_kinds(json, out->layers, "full_attention", "sliding_attention",
+                                slides, found, err);
+  for (uint32_t i = 0; rc == 0 && *found && i < out->layers && i < LLS_MAX_LAYERS; i++)
+    out->layer[i].window = slides[i] ? window : 0;
+  return rc;
 }
 
 uint32_t lls_widest_window(const struct lls_model_config *c)

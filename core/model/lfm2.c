@@ -7,31 +7,22 @@
 
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 /* Older folders list the layers that attend; newer ones what each layer is. */
 static int read_layers(const struct lls_json *json, struct lls_model_config *out,
                        struct lls_error *err)
 {
-  const json_t *types = lls_json_get(json, "layer_types");
+  bool folds[LLS_MAX_LAYERS], found = false;
   const json_t *attending = lls_json_get(json, "full_attn_idxs");
-  if (types != NULL && json_array_size(types) != out->layers)
-    return lls_fail(err, -EINVAL, "%s: \"layer_types\" should be a list of %u names",
-                    json->file, out->layers);
-  for (uint32_t i = 0; i < out->layers && i < LLS_MAX_LAYERS; i++) {
-    const char *type = json_string_value(json_array_get(types, i));
-    bool attends = type != NULL && strcmp(type, "full_attention") == 0;
-    if (types != NULL && !attends && (type == NULL || strcmp(type, "conv") != 0))
-      return lls_fail(err, -ENOTSUP,
-                      "%s: \"layer_types\" has \"%.32s\"; full_attention and conv are "
-                      "supported",
-                      json->file, type != NULL ? type : "");
-    for (size_t k = 0; types == NULL && k < json_array_size(attending); k++)
+  int rc = lls_config_two_kinds(json, out->layers, "full_attention", "conv", folds,
+                                &found, err);
+  for (uint32_t i = 0; rc == 0 && i < out->layers && i < LLS_MAX_LAYERS; i++) {
+    bool attends = found ? !folds[i] : attending == NULL;
+    for (size_t k = 0; !found && k < json_array_size(attending); k++)
       attends |= json_integer_value(json_array_get(attending, k)) == i;
-    attends |= types == NULL && attending == NULL;
     out->layer[i].mix = attends ? LLS_MIX_ATTENTION : LLS_MIX_SHORT_CONV;
   }
-  return 0;
+  return rc;
 }
 
 /* The width in the file is that of an MLP of two matrices, of which one of three has two

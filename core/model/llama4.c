@@ -9,7 +9,6 @@
 #include "core/model/architecture.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* True if the list, which may be missing or empty, holds the number. */
 static bool listed(const json_t *list, uint32_t number)
@@ -66,25 +65,18 @@ static int read_rotation(const struct lls_json *json, struct lls_model_config *o
 static int read_chunks(const struct lls_json *json, struct lls_model_config *out,
                        struct lls_error *err)
 {
-  const json_t *types = lls_json_get(json, "layer_types");
+  bool chunked[LLS_MAX_LAYERS], found = false;
   const json_t *size = lls_json_get(json, "attention_chunk_size");
   uint32_t chunk = 8192;
   int rc = json_is_null(size)
                ? 0
                : lls_json_size_or(json, "attention_chunk_size", chunk, &chunk, err);
-  if (rc == 0 && types != NULL && json_array_size(types) != out->layers)
-    return lls_fail(err, -EINVAL, "%s: \"layer_types\" should be a list of %u names",
-                    json->file, out->layers);
+  if (rc == 0)
+    rc = lls_config_two_kinds(json, out->layers, "full_attention", "chunked_attention",
+                              chunked, &found, err);
   for (uint32_t i = 0; rc == 0 && i < out->layers && i < LLS_MAX_LAYERS; i++) {
-    const char *type = json_string_value(json_array_get(types, i));
-    bool on = out->layer[i].rope == LLS_LAYER_ROPE && !json_is_null(size);
-    if (type != NULL)
-      on = strcmp(type, "chunked_attention") == 0;
-    if (type != NULL && !on && strcmp(type, "full_attention") != 0)
-      return lls_fail(err, -ENOTSUP,
-                      "%s: \"layer_types\" has \"%.32s\"; chunked_attention and "
-                      "full_attention are supported",
-                      json->file, type);
+    bool on =
+        found ? chunked[i] : out->layer[i].rope == LLS_LAYER_ROPE && !json_is_null(size);
     out->layer[i].chunked = on && chunk < out->max_context;
     out->layer[i].window = out->layer[i].chunked ? chunk : 0;
   }

@@ -8,27 +8,18 @@
 #include "core/model/architecture.h"
 
 #include <errno.h>
-#include <string.h>
 
 static int read_layers(const struct lls_json *json, struct lls_model_config *out,
                        struct lls_error *err)
 {
   uint32_t every = 4;
   int rc = lls_json_size_or(json, "full_attention_interval", 4, &every, err);
-  const json_t *types = lls_json_get(json, "layer_types");
-  if (rc == 0 && types != NULL && json_array_size(types) != out->layers)
-    rc = lls_fail(err, -EINVAL, "%s: \"layer_types\" should be a list of %u names",
-                  json->file, out->layers);
+  bool listed[LLS_MAX_LAYERS], found = false;
+  if (rc == 0)
+    rc = lls_config_two_kinds(json, out->layers, "full_attention", "linear_attention",
+                              listed, &found, err);
   for (uint32_t i = 0; rc == 0 && i < out->layers && i < LLS_MAX_LAYERS; i++) {
-    const char *type = json_string_value(json_array_get(types, i));
-    bool folds = type != NULL && strcmp(type, "linear_attention") == 0;
-    if (types == NULL)
-      folds = (i + 1) % every != 0;
-    else if (!folds && (type == NULL || strcmp(type, "full_attention") != 0))
-      rc = lls_fail(err, -ENOTSUP,
-                    "%s: \"layer_types\" has \"%.32s\"; full_attention and "
-                    "linear_attention are supported",
-                    json->file, type != NULL ? type : "");
+    bool folds = found ? listed[i] : (i + 1) % every != 0;
     out->layer[i].mix = folds ? LLS_MIX_DELTA : LLS_MIX_ATTENTION;
   }
   return rc;
