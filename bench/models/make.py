@@ -149,6 +149,22 @@ def rename_mimo(folder):
     save_file({n: p.clone() for n, p in (state | extra).items()}, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+def rename_mimo_v2(folder):
+    """MiMo-V2-Flash's published folder has other keys than transformers writes."""
+    path = folder / "config.json"
+    c = json.loads(path.read_text())
+    rope = c.pop("rope_parameters")
+    c |= {"hybrid_layer_pattern": [int(t == "sliding_attention") for t in c.pop("layer_types")],
+          "moe_layer_freq": [int(t == "sparse") for t in c.pop("mlp_layer_types")],
+          "layernorm_epsilon": c.pop("rms_norm_eps"), "rope_theta": rope["full_attention"]["rope_theta"],
+          "swa_rope_theta": rope["sliding_attention"]["rope_theta"], "partial_rotary_factor": 0.334,
+          "swa_num_attention_heads": c["num_attention_heads"], "swa_num_key_value_heads": 2 * c["num_key_value_heads"],
+          "swa_head_dim": c["head_dim"], "swa_v_head_dim": c["v_head_dim"], "sliding_window_size": c["sliding_window"] - 1,
+          "sliding_window": c["sliding_window"] - 1, "add_swa_attention_sink_bias": True, "add_full_attention_sink_bias": False,
+          "n_shared_experts": None, "routed_scaling_factor": None}
+    path.write_text(json.dumps(c, indent=2) + "\n")
+
+
 def with_cache(model):
     """The model, called as those are that attend: Mamba2ForCausalLM's cache has another name."""
     if type(model).__name__ != "Mamba2ForCausalLM":
@@ -184,6 +200,8 @@ def make(f, out, quiet=False):
         rename_kimi(folder)
     if f["name"] == "minicpm":
         rename_minicpm(folder)
+    if f["name"] == "mimo-v2-flash":
+        rename_mimo_v2(folder)
     if f["name"] == "mimo":
         rename_mimo(folder)
     if f["gguf"] is not None:

@@ -39,7 +39,7 @@ ROWS = [
     row("Kimi K2.5, K2.6: text part", "kimi-k2.5"),
     row("DeepSeek V3.2, GLM-5: contexts of\n2,048 tokens (the index has no effect)", "glm-5"),
     row("GLM-4.7-Flash; MiniCPM3", "glm-4.7-flash", "minicpm3"),
-    row("MiMo-7B", "mimo"),
+    row("MiMo-7B, MiMo-V2-Flash", "mimo", "mimo-v2-flash"),
     row("Llama 4: text part", "llama-4", "llama-4-top2", gguf="yes"),
     row("Mistral 4: text part; Large 3", "mistral-4", gguf="yes (Large 3: GGUF only)"),
     row("Qwen3-Next; Qwen3.5, 3.6; LFM2", "qwen3-next", "qwen3.5", "qwen3.5-moe", "lfm2"),

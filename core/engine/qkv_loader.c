@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/device/tensor.h"
 #include "core/engine/tensor_loader.h"
@@ -159,6 +160,87 @@ static int load_paired(struct lls_loader *l, int layer, const struct lls_part *p
   return rc;
 }
 
+/* ---- narrow values ---------------------------------------------------------------- */
+
+/* Copies rows of v to the first rows of each head of head_dim, times value_scale; other
+ * rows are 0, so that attention of equal sizes computes the same. */
+static int fill_values(struct lls_loader *l, int layer, const struct lls_range *heads,
+                       struct lls_tensor_view *out, float **numbers)
+{
+  const struct lls_model_config *c = l->config;
+  size_t dim = c->value_dim, columns = c->hidden;
+  float scale = c->value_scale > 0 ? c->value_scale : 1;
+  struct lls_tensor_view v;
+  int rc =
+      lls_loader_view(l, layer, l->names->v, ".weight", heads->whole * dim, columns, &v);
+  if (rc < 0)
+    return rc;
+  *out = (struct lls_tensor_view){.dtype = LLS_F32,
+                                  .rows = heads->n * c->head_dim,
+                                  .columns = columns,
+                                  .row_stride = columns};
+  out->data = *numbers = calloc(out->rows * columns, sizeof **numbers);
+  if (*numbers == NULL)
+    return lls_fail(l->err, -ENOMEM, "out of memory");
+  for (size_t i = 0; i < heads->n * dim; i++) {
+    float *row = *numbers + (i / dim * c->head_dim + i % dim) * columns;
+    lls_tensor_read_row(&v, heads->first * dim + i, row);
+    for (size_t k = 0; k < columns; k++)
+      row[k] *= scale;
+  }
+  return 0;
+}
+
+static int load_narrow(struct lls_loader *l, int layer, const struct lls_part *parts,
+                       struct lls_weight **out)
+{
+  struct lls_range heads = lls_shard_kv_heads(l->shard, l->config, (uint32_t)layer);
+  struct pieces p;
+  float *numbers = NULL;
+  int rc = make_pieces(l, 3, false, &p);
+  for (int i = 0; rc == 0 && i < 2; i++)
+    rc = add_part(l, layer, &parts[i], false, &p);
+  if (rc == 0)
+    rc = fill_values(l, layer, &heads, &p.rows[2], &numbers);
+  p.n = 3;
+  if (rc == 0)
+    rc = pack_pieces(l, &p, out);
+  free(numbers);
+  free_pieces(&p);
+  return rc;
+}
+
+/* The columns of a head are filled up as the rows of v are. */
+int lls_loader_filled_output(struct lls_loader *l, int layer, struct lls_weight **out)
+{
+  const struct lls_model_config *c = l->config;
+  const struct lls_range *heads = &l->shard->heads;
+  size_t dim = c->value_dim, width = heads->n * c->head_dim;
+  struct lls_tensor_view v;
+  int rc = lls_loader_view(l, layer, l->names->output, ".weight", c->hidden,
+                           heads->whole * dim, &v);
+  if (rc < 0)
+    return rc;
+  float *row = calloc(heads->whole * dim, sizeof *row);
+  float *numbers = calloc((size_t)c->hidden * width, sizeof *numbers);
+  struct lls_tensor_view filled = {.data = numbers,
+                                   .dtype = LLS_F32,
+                                   .rows = c->hidden,
+                                   .columns = width,
+                                   .row_stride = width};
+  for (size_t i = 0; row != NULL && numbers != NULL && i < c->hidden; i++) {
+    lls_tensor_read_row(&v, i, row);
+    for (size_t h = 0; h < heads->n; h++)
+      memcpy(numbers + i * width + h * c->head_dim, row + (heads->first + h) * dim,
+             dim * sizeof *row);
+  }
+  rc = row != NULL && numbers != NULL ? lls_loader_pack(l, &filled, NULL, 1, out)
+                                      : lls_fail(l->err, -ENOMEM, "out of memory");
+  free(row);
+  free(numbers);
+  return rc;
+}
+
 int lls_loader_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
 {
   const struct lls_tensor_names *names = l->names;
@@ -179,6 +261,8 @@ int lls_loader_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
         stacked, lls_range_after(parts[i].rows, before, lls_qkv_columns(c, at))};
     before += rows;
   }
+  if (c->value_dim > 0 && !l->source->dummy)
+    return load_narrow(l, layer, parts, out);
   if (c->paired_rope && c->rope.dims > 0)
     return load_paired(l, layer, parts, out);
   return lls_loader_matrix(l, layer, parts, c->layer[layer].shares ? 1 : 3,

@@ -71,6 +71,8 @@ int lls_loader_vector(struct lls_loader *, int layer, const char *name, struct l
                       float **out);
 /* qkv_loader.c: query, key and value of a layer, stacked. */
 int lls_loader_qkv(struct lls_loader *, int layer, struct lls_weight **out);
+/* The product behind attention whose heads have value_dim numbers. */
+int lls_loader_filled_output(struct lls_loader *, int layer, struct lls_weight **out);
 /* latent_loader.c: the same for a layer with multi-head latent attention. */
 int lls_loader_latent(struct lls_loader *, int layer, struct lls_layer_weights *);
 /* The same where each head has a gate behind its query. */

@@ -149,7 +149,7 @@ static int load_norms(struct lls_loader *l, int layer, struct lls_layer_weights 
     return rc;
   if (rc == 0 && l->config->qk_norm != LLS_QK_NORM_NONE)
     rc = load_qk_norms(l, layer, w);
-  if (rc == 0 && l->config->attention_sinks)
+  if (rc == 0 && l->config->attention_sinks && !kind->no_sinks)
     rc = lls_loader_vector(l, layer, names->sinks, l->shard->heads, &w->sinks);
   return rc;
 }
@@ -166,6 +166,8 @@ static int load_mix(struct lls_loader *l, int layer, struct lls_layer_weights *w
   rc = c->latent.rank > 0 ? lls_loader_latent(l, layer, w)
        : c->output_gate   ? lls_loader_gated_qkv(l, layer, &w->qkv, &w->gates)
                           : lls_loader_qkv(l, layer, &w->qkv);
+  if (rc == 0 && c->value_dim > 0 && !l->source->dummy)
+    return lls_loader_filled_output(l, layer, &w->output);
   return rc < 0 ? rc
                 : load_one(l, layer, l->names->output, lls_range_all(c->hidden),
                            lls_range_times(l->shard->heads,

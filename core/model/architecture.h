@@ -151,6 +151,7 @@ struct lls_architecture {
   ROW(lls_minimax_m2)                                                                    \
   ROW(lls_hunyuan_moe)                                                                   \
   ROW(lls_hy3)                                                                           \
+  ROW(lls_mimo_v2)                                                                       \
   ROW(lls_deepseek_v2)                                                                   \
   ROW(lls_mistral4)                                                                      \
   ROW(lls_deepseek_v3)                                                                   \

@@ -85,6 +85,7 @@ struct lls_layer_config {
   enum lls_layer_rope rope;
   bool mixture;     /* a mixture of experts replaces the MLP */
   bool plain_input; /* attention reads x itself, without a norm */
+  bool no_sinks;    /* its heads have none, with attention_sinks */
   /* 0: the model's */
   uint32_t kv_heads, head_dim, ffn;
   /* The layer attends to the K and V of an earlier layer, `keeper`, and makes none. */
@@ -224,7 +225,11 @@ struct lls_model_config {
   float attention_cap, logit_cap;
   float logit_scale; /* factor of the logits, which the last norm's weights take; 0 = 1 */
   bool attention_sinks; /* each head has an attention sink */
-  bool output_gate;     /* rows of q are, for each head, a query and a gate */
+  /* Numbers of a head of v, which the loader fills up with zeros to head_dim, and their
+   * factor; 0 = head_dim, 1 */
+  uint32_t value_dim;
+  float value_scale;
+  bool output_gate; /* rows of q are, for each head, a query and a gate */
 
   enum lls_activation activation;
   bool gated;

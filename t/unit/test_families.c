@@ -201,6 +201,7 @@ int main(int argc, char **argv)
       "qwen3.5-moe",
       "mistral-4",
       "mimo",
+      "mimo-v2-flash",
       "llama-4",
       "llama-4-top2",
       "granite-4-h",
