@@ -32,6 +32,12 @@ static inline uint32_t side_unit(const struct lls_pol_side *m,
   return lls_pol_rows_entries(&m->rows, s, group)[i].block;
 }
 
+/* The tiers in which the tree has blocks, a bit for each. */
+static inline uint32_t side_tiers(const struct lls_pol_side *m)
+{
+  return (1u << m->tree.n_tiers) - 1;
+}
+
 /* Do full blocks of the group have a form of their own in the tier? */
 static inline bool side_has_small(const struct lls_pol_side *m, uint32_t tier,
                                   uint32_t group)

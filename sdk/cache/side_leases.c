@@ -16,13 +16,90 @@ int lls_pol_side_retain(struct lls_pol_side *m, const struct lls_retained *what)
   return n > 0 ? n * (int)m->block_tokens : n;
 }
 
+/* ---- fetch ------------------------------------------------------------------------ */
+
+struct fetched {
+  const struct lls_key *keys;
+  uint32_t n, tier;
+};
+
+/* The block of a node in the tier, or LLS_POL_NIL. */
+static uint32_t block_in(const struct lls_pol_side *m, const struct fetched *f,
+                         uint32_t i, uint32_t group, uint32_t tier)
+{
+  uint32_t node = lls_pol_tree_find(&m->tree, &f->keys[i]);
+  return lls_pol_tree_block(&m->tree, node, group, tier);
+}
+
+/* Counts by class what lacks in the tier; how many blocks. */
+static uint32_t count_lacking_of(const struct lls_pol_side *m, const struct fetched *f,
+                                 uint32_t *blocks)
+{
+  uint32_t n = 0;
+  for (uint32_t group = 0; group < m->n_groups; group++)
+    for (uint32_t i = lls_pol_tree_begin(&m->tree, group, f->n); i < f->n; i++)
+      if (block_in(m, f, i, group, f->tier) == LLS_POL_NIL) {
+        blocks[m->full[f->tier][group].kind]++;
+        n++;
+      }
+  return n;
+}
+
+/* Holds a block in the tier, a copy of the other tier's. */
+static bool hold_copy(struct lls_pol_side *m, const struct fetched *f, uint32_t i,
+                      uint32_t group)
+{
+  uint32_t from_tier = LLS_TIER_HOST - f->tier;
+  uint32_t to = lls_pol_slabs_take(&m->slabs[f->tier], m->full[f->tier][group].kind);
+  if (to == LLS_POL_NIL)
+    return false;
+  uint32_t from = block_in(m, f, i, group, from_tier);
+  side_copy_known(m, group, from_tier, from, to, LLS_COPY_BEFORE_STEP);
+  lls_pol_tree_add(&m->tree, lls_pol_tree_find(&m->tree, &f->keys[i]), group, f->tier,
+                   to);
+  return true;
+}
+
+/* The first pass holds the blocks that the tier has, so that they do not leave for those
+ * that the second one takes. In the end all are kept, the last block released first. */
+static bool fetch(struct lls_pol_side *m, const struct fetched *f)
+{
+  struct lls_pol_tree *t = &m->tree;
+  bool copying = false;
+  for (uint32_t pass = 0; pass < 2; pass++, copying = true)
+    for (uint32_t group = 0; group < m->n_groups; group++)
+      for (uint32_t i = lls_pol_tree_begin(t, group, f->n); i < f->n; i++) {
+        uint32_t there = block_in(m, f, i, group, f->tier);
+        if (!copying && there != LLS_POL_NIL)
+          lls_pol_tree_hold(t, f->tier, there);
+        if (copying && there == LLS_POL_NIL && !hold_copy(m, f, i, group))
+          return false;
+      }
+  for (uint32_t i = f->n; i-- > 0;)
+    for (uint32_t group = m->n_groups; group-- > 0;)
+      if (i >= lls_pol_tree_begin(t, group, f->n))
+        lls_pol_tree_let_go(t, f->tier, block_in(m, f, i, group, f->tier));
+  return true;
+}
+
 int lls_pol_side_fetch(struct lls_pol_side *m, const struct lls_retained *what)
 {
+  uint32_t lacking[LLS_POL_MAX_CLASSES] = {0}, mark = m->journal.n;
   struct lls_pol_match found;
   if (what->tier >= m->tree.n_tiers || !m->shares)
     return -ENOTSUP;
-  lls_pol_tree_match(&m->tree, what->keys, what->n_keys, 1u << what->tier, &found);
-  return (int)(found.n * m->block_tokens);
+  lls_pol_tree_match(&m->tree, what->keys, what->n_keys, side_tiers(m), &found);
+  const struct fetched f = {what->keys, found.n, what->tier};
+  uint32_t n = count_lacking_of(m, &f, lacking);
+  if (n == 0)
+    return (int)(f.n * m->block_tokens);
+  if (!side_can_note(m, 2 * (uint64_t)m->n_groups * f.n) || !lls_pol_side_can_copy(m, n))
+    return -ENOBUFS;
+  lls_pol_slabs_verb(&m->slabs[f.tier]);
+  if (lls_pol_slabs_fits(&m->slabs[f.tier], lacking) && fetch(m, &f))
+    return (int)(f.n * m->block_tokens);
+  lls_pol_journal_rollback(&m->journal, mark);
+  return -ENOSPC;
 }
 
 /* ---- ends ------------------------------------------------------------------------- */

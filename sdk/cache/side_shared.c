@@ -110,10 +110,8 @@ static struct lls_pol_match match(const struct lls_pol_side *m,
   uint32_t all[LLS_POL_MAX_CLASSES] = {0};
   uint32_t most = lls_pol_min(lls_pol_min(r->n_keys, m->rows.row_blocks),
                               (lls_request_length(r) - 1) / m->block_tokens);
-  uint32_t tiers = m->tree.n_tiers > 1 ? 1u << LLS_TIER_DEVICE | 1u << LLS_TIER_HOST
-                                       : 1u << LLS_TIER_DEVICE;
   struct lls_pol_match found;
-  lls_pol_tree_match(&m->tree, r->keys, most, tiers, &found);
+  lls_pol_tree_match(&m->tree, r->keys, most, side_tiers(m), &found);
   *on_host = m->tree.n_tiers > 1 ? count_lacking(m, r, found.n, lacking, all) : 0;
   if (*on_host > 0 && !lls_pol_slabs_fits_alone(&m->slabs[LLS_TIER_DEVICE], all)) {
     *on_host = 0;

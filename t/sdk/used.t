@@ -49,13 +49,12 @@ one_sided('laid out for what later versions do, in structs that never grow',
         qw(LLS_SESSION_STOPPED LLS_SESSION_LENGTH LLS_SESSION_TOOL_CALL LLS_SESSION_CANCELLED)),
     map({ "lls_session.$_" } qw(alive ended_by on_device on_disk returns_ns)),
     map({ "lls_input.$_" } qw(encode_units content)),
-    map({ "lls_request.$_" } qw(state_tokens drafted_tokens n_inputs drafts draft_odds session)),
+    map({ "lls_request.$_" } qw(state_tokens drafted_tokens n_inputs drafts draft_odds)),
     map({ "lls_engine_caps.$_" } qw(max_drafts max_encode_units)),
     map({ "lls_iteration_shape.$_" } qw(draft_tokens encode_units n_states)),
-    map({ "lls_step_view.$_" } qw(n_sessions max_encode_units sessions)),
-    'lls_release.session', 'lls_prefix.on_disk',
+    map({ "lls_step_view.$_" } qw(n_sessions max_encode_units)),
+    'lls_prefix.on_disk',
     'lls_scheduler_vtable.on_session_end');
-one_sided('for plans that retain, which this version refuses', 'lls_retained.session');
 one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
     'lls_cache_service.prefix_info');
 one_sided('for schedulers that group requests by adapter, as none of those shipped does',

@@ -288,6 +288,55 @@ static void test_asked(void **state)
   rig_end(&r);
 }
 
+/* To the host, away from the device, and back. */
+static void test_fetch(void **state)
+{
+  struct lls_retained what = {.size = sizeof what, .tier = LLS_TIER_HOST};
+  struct lls_prefix prefix = {.size = sizeof prefix};
+  const struct lls_copy *copies;
+  (void)state;
+  begin(with_window, 2);
+  r.geometry.host_units = 40;
+  rig_end(&r);
+  r.side = rig_side(&r);
+  struct rig_request q = *submit(1, 24);
+  serve(&r.requests[1]);
+  what.keys = q.keys;
+  what.n_keys = q.view.n_keys;
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_fetch(r.side, &what), 24);
+  assert_int_equal(lls_pol_face_copies(r.side, &copies), 8); /* six, and a window's two */
+  assert_int_equal(lls_pol_face_fetch(r.side, &what), 24);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  rig_copy(&r);
+  fill();
+  struct rig_request *again = &r.requests[1];
+  *again = q;
+  again->view.id = ++r.ids;
+  again->view.prompt_tokens = 25;
+  again->view.cached_tokens = 0;
+  again->view.keys = again->keys;
+  assert_int_equal(lls_pol_face_admit(r.side, &again->view), 0);
+  assert_int_equal(lls_pol_face_prefix(r.side, &again->view, false, &prefix), 0);
+  assert_int_equal(prefix.tokens, 24);
+  assert_int_equal(prefix.on_host, 24);
+  what.tier = LLS_TIER_DEVICE;
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_fetch(r.side, &what), 24);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  rig_copy(&r);
+  assert_int_equal(lls_pol_face_prefix(r.side, &again->view, false, &prefix), 0);
+  assert_int_equal(prefix.tokens, 24);
+  assert_int_equal(prefix.on_host, 0);
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_prefix(r.side, &again->view, true, &prefix), 0);
+  assert_int_equal(lls_pol_face_reserve(r.side, &again->view, 1, 0, 0), 0);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  again->run = 1;
+  rig_compute(&r, again, 24); /* reads what the first request wrote */
+  rig_end(&r);
+}
+
 static void test_handed_over(void **state)
 {
   struct lls_blob blob;
@@ -320,7 +369,7 @@ int main(void)
       cmocka_unit_test(test_until_its_time), cmocka_unit_test(test_again),
       cmocka_unit_test(test_hole),           cmocka_unit_test(test_share),
       cmocka_unit_test(test_alone),          cmocka_unit_test(test_asked),
-      cmocka_unit_test(test_handed_over),
+      cmocka_unit_test(test_fetch),          cmocka_unit_test(test_handed_over),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

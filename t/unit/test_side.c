@@ -122,14 +122,16 @@ static void preempt(struct rig *r, struct rig_request *q)
 static void retain(struct rig *r, const struct rig_request *q)
 {
   const struct lls_retained what = {.size = sizeof what,
-                                    .tier = LLS_TIER_DEVICE,
+                                    .tier = dice(&r->dice, 0, r->side->n_tiers - 1),
                                     .session = dice(&r->dice, 1, 4),
                                     .keys = q->keys,
                                     .n_keys = q->view.n_keys,
                                     .until_ns = r->now_ns + dice(&r->dice, 0, 20)};
   char *before = rig_audit(r);
   uint32_t mark = lls_pol_face_mark(r->side);
-  int rc = lls_pol_face_retain(r->side, &what);
+  bool brings = dice(&r->dice, 0, 1) && r->side->n_tiers > 1;
+  int rc =
+      brings ? lls_pol_face_fetch(r->side, &what) : lls_pol_face_retain(r->side, &what);
   assert_true(rc >= 0 || rc == -ENOSPC || rc == -ENOBUFS || rc == -ENOTSUP);
   r->retained += rc > 0;
   free(rig_audit(r));
@@ -235,6 +237,7 @@ static uint32_t probe(struct rig *r, struct rig_request *q)
   struct lls_prefix prefix = {.size = sizeof prefix};
   q->view.prompt_tokens = CONTEXT;
   q->view.generated_tokens = q->view.cached_tokens = 0;
+  q->view.keys = q->keys;
   q->view.n_keys = KEYS;
   assert_int_equal(lls_pol_face_admit(r->side, &q->view), 0);
   assert_int_equal(lls_pol_face_prefix(r->side, &q->view, false, &prefix), 0);
@@ -328,7 +331,7 @@ static void test_on_the_device_alone(void **state)
     for (uint64_t seed = 1; seed <= 3; seed++)
       play(&sets[i], 0, seed, &seen);
   assert_true(seen.hits > 100 && seen.moves > 100 && seen.evicted > 100 &&
-              seen.made_small > 100 && seen.retained > 100 && seen.found >= 10);
+              seen.made_small > 100 && seen.retained > 20 && seen.found >= 10);
 }
 
 static void test_with_a_host(void **state)
@@ -339,7 +342,7 @@ static void test_with_a_host(void **state)
     for (uint64_t seed = 1; seed <= 3; seed++)
       play(&sets[i], 120 + 40 * (uint32_t)seed, seed, &seen);
   assert_true(seen.hits > 100 && seen.swaps > 100 && seen.moves > 100 &&
-              seen.made_small > 100 && seen.retained > 100 && seen.from_host > 100);
+              seen.made_small > 100 && seen.retained > 20 && seen.from_host > 20);
 }
 
 int main(void)
