@@ -30,8 +30,9 @@ struct harness_options {
   const char *measurements;          /* likewise */
   bool measure_always;
   uint32_t strikes;
-  uint32_t mask_work; /* [plugins], but 0 by default */
-  bool no_jump;       /* [plugins] jump_ahead = false */
+  struct lls_lease_limits leases; /* [cache] lease_tool and lease_end, but 0 by default */
+  uint32_t mask_work;             /* [plugins], but 0 by default */
+  bool no_jump;                   /* [plugins] jump_ahead = false */
   uint64_t seed;
   bool threaded;      /* with a step thread instead of lls_loop_step */
   uint32_t threads;   /* of the device; 1 by default */

@@ -102,6 +102,13 @@ struct lls_api_limits { /* keys of [server] for the front end */
                            .max_upload = 512 << 20,                                      \
                            .batch_requests = 32})
 
+/* [cache] lease_tool, lease_end: for how long a session's blocks are kept if no scheduler
+ * decides it. */
+struct lls_lease_limits {
+  int64_t tool_ns; /* after a call of a tool */
+  int64_t end_ns;  /* after any other end; 0: not at all */
+};
+
 /* [cache] isolate: which requests do not share prefixes. AUTO: TENANT if there are
  * keys. */
 enum lls_isolate { LLS_ISOLATE_AUTO, LLS_ISOLATE_TENANT, LLS_ISOLATE_NONE };

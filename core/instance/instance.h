@@ -83,6 +83,7 @@ struct lls_instance {
   struct lls_request_table *table; /* by_slot is [step]'s, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;
   struct lls_instance_sessions sessions;
+  struct lls_lease_limits leases;
   /* (n_peers) all instances of the server by index, this one included. Of another
    * instance only these may be used: its inbox, its engine as a source of blocks, the
    * blocks of requests that it offered to this one (migration.offered_blocks), its load

@@ -104,6 +104,7 @@ struct lls_loop_options {
   struct lls_loop_policies policies;
   uint32_t max_requests; /* alive at once */
   struct lls_loop_limits limits;
+  struct lls_lease_limits leases;
   uint64_t seed; /* seeds the policies' random streams */
   /* The secret of block keys (block_keys.h); zeroed in a simulation, so that it can be
    * repeated. */

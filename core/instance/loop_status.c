@@ -47,6 +47,11 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->grammar_work += more->grammar_work;
   sum->postponed_draws += more->postponed_draws;
   sum->shared_tokens += more->shared_tokens;
+  sum->shared_on_host += more->shared_on_host;
+  sum->shared_on_disk += more->shared_on_disk;
+  sum->sessions_retained += more->sessions_retained;
+  sum->sessions_fetched += more->sessions_fetched;
+  sum->sessions_leased += more->sessions_leased;
   sum->preempted_recompute += more->preempted_recompute;
   sum->preempted_swap += more->preempted_swap;
   sum->displaced += more->displaced;

@@ -35,6 +35,10 @@ struct lls_loop_status {
   /* work for masks of next tokens, in units of compiled_grammar.h */
   uint64_t grammar_work;
   uint64_t postponed_draws; /* draws that waited a step for their mask */
+  /* of shared_tokens: those that were copied to the device first */
+  uint64_t shared_on_host, shared_on_disk;
+  uint64_t sessions_retained, sessions_fetched; /* leases and fetches of sessions */
+  uint32_t sessions_leased;                     /* sessions with a lease now */
   uint64_t preempted_recompute, preempted_swap;
   uint64_t displaced; /* requests that lost slots to others and were preempted for it */
   /* requests with a prediction that ended by themselves; the sum of the differences

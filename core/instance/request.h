@@ -118,9 +118,10 @@ struct lls_live {
   uint64_t user[LLS_USER_WORDS];
   int64_t first_token_ns;
   struct lls_life life;
-  uint32_t prefix_tokens; /* prompt tokens found in the cache when it first ran */
-  bool reports_progress;  /* as lls_submission has it */
-  bool announced;         /* the scheduler knows it, and must get on_finish */
+  uint32_t prefix_tokens;   /* prompt tokens found in the cache when it first ran */
+  struct lls_prefix prefix; /* that it took last, in the transaction */
+  bool reports_progress;    /* as lls_submission has it */
+  bool announced;           /* the scheduler knows it, and must get on_finish */
 
   uint32_t placed;       /* enum lls_placed */
   uint32_t preempt_mode; /* enum lls_preempt_mode, for LLS_PLACED_PREEMPTED */

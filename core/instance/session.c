@@ -14,12 +14,16 @@
 int lls_instance_sessions_init(struct lls_instance_sessions *s)
 {
   s->idle = calloc(LLS_IDLE_SESSIONS + 1, sizeof(const struct lls_session *));
-  return s->idle != NULL ? 0 : -ENOMEM;
+  s->dropped = calloc(LLS_IDLE_SESSIONS + 1, sizeof *s->dropped);
+  s->items = calloc(LLS_SESSION_ITEMS, sizeof *s->items);
+  return s->idle != NULL && s->dropped != NULL && s->items != NULL ? 0 : -ENOMEM;
 }
 
 void lls_instance_sessions_free(struct lls_instance_sessions *s)
 {
   free(s->idle);
+  free(s->dropped);
+  free(s->items);
   *s = (struct lls_instance_sessions){0};
 }
 
@@ -47,6 +51,95 @@ static void list_if_idle(struct lls_instance_sessions *all, struct lls_live_sess
   }
 }
 
+/* ---- leases ----------------------------------------------------------------------- */
+
+static struct lls_live_session **bucket_of(struct lls_instance_sessions *all, uint64_t id)
+{
+  return &all->by_id[id & (LLS_SESSION_BUCKETS - 1)];
+}
+
+struct lls_live_session *lls_session_find(const struct lls_instance_sessions *all,
+                                          uint64_t id)
+{
+  struct lls_live_session *s = all->by_id[id & (LLS_SESSION_BUCKETS - 1)];
+  while (s != NULL && s->view.id != id)
+    s = s->next_in_bucket;
+  return s;
+}
+
+void lls_session_note_lease(struct lls_instance_sessions *all, struct lls_live_session *s,
+                            uint32_t tier, int64_t until_ns)
+{
+  if (all->n_leases == 0 || until_ns < all->lease_ends_ns)
+    all->lease_ends_ns = until_ns;
+  if (s->leases == 0) {
+    s->leased_tokens = s->view.tokens;
+    all->leased[s->view.tenant % LLS_SESSION_TENANTS] += s->leased_tokens;
+    DL_APPEND2(all->leases, s, lease_prev, lease_next);
+    all->n_leases++;
+  }
+  s->leases |= 1u << tier;
+  s->view.until_ns = until_ns;
+}
+
+void lls_session_forget_lease(struct lls_instance_sessions *all,
+                              struct lls_live_session *s)
+{
+  if (s->leases == 0)
+    return;
+  all->leased[s->view.tenant % LLS_SESSION_TENANTS] -= s->leased_tokens;
+  DL_DELETE2(all->leases, s, lease_prev, lease_next);
+  all->n_leases--;
+  s->leases = s->leased_tokens = 0;
+  s->view.until_ns = LLS_NEVER;
+}
+
+void lls_session_end_lease(struct lls_instance_sessions *all, struct lls_live_session *s,
+                           uint32_t tier)
+{
+  if (s->leases == 1u << tier)
+    lls_session_forget_lease(all, s);
+  s->leases &= ~(1u << tier);
+}
+
+void lls_session_forget_fresh(struct lls_instance_sessions *all,
+                              struct lls_live_session *s)
+{
+  if (s->is_fresh)
+    DL_DELETE2(all->fresh, s, fresh_prev, fresh_next);
+  s->is_fresh = false;
+}
+
+static void make_fresh(struct lls_instance_sessions *all, struct lls_live_session *s)
+{
+  if (!s->is_fresh)
+    DL_APPEND2(all->fresh, s, fresh_prev, fresh_next);
+  s->is_fresh = true;
+}
+
+/* Has the session's leases ended in the next transaction. */
+static void drop_leases(struct lls_instance_sessions *all, struct lls_live_session *s)
+{
+  if (s->leases != 0 && all->n_dropped <= LLS_IDLE_SESSIONS)
+    all->dropped[all->n_dropped++] =
+        (struct lls_dropped_session){.id = s->view.id, .leases = s->leases};
+  lls_session_forget_lease(all, s);
+}
+
+void lls_session_adopt(struct lls_instance *in)
+{
+  struct lls_instance_sessions *all = &in->sessions;
+  LLS_ON_STEP(in);
+  all->scheduled &= !in->adoption.scheduler.replaced;
+  if (!in->adoption.cache.replaced)
+    return;
+  all->n_dropped = 0;
+  for (struct lls_live_session *s = all->known; s != NULL; s = s->next) {
+    lls_session_forget_lease(all, s);
+    s->view.on_device = s->view.on_host = s->view.on_disk = 0;
+  }
+}
+
 /* ---- requests --------------------------------------------------------------------- */
 
 void lls_session_enter(struct lls_instance *in, struct lls_live *live)
@@ -55,8 +148,12 @@ void lls_session_enter(struct lls_instance *in, struct lls_live *live)
   if (live->sessions == NULL)
     return;
   struct lls_live_session *s = &live->sessions[in->info.index];
-  if (!s->known)
+  if (!s->known) {
+    struct lls_live_session **bucket = bucket_of(&in->sessions, s->view.id);
     DL_APPEND(in->sessions.known, s);
+    s->next_in_bucket = *bucket;
+    *bucket = s;
+  }
   s->known = true;
   s->view.alive++;
   list_if_idle(&in->sessions, s);
@@ -92,7 +189,8 @@ static struct lls_session_note *left(struct lls_live_session *s,
     return note;
   v->keys = note->keys;
   v->n_keys = note->n_keys;
-  v->tokens = note->tokens;
+  v->tokens = v->on_device = note->tokens;
+  v->on_host = v->on_disk = 0;
   s->note = note;
   return before;
 }
@@ -103,6 +201,12 @@ static void end(struct lls_instance *in, struct lls_live_session *s)
   if (!s->known)
     return;
   unlist(&in->sessions, s);
+  drop_leases(&in->sessions, s);
+  lls_session_forget_fresh(&in->sessions, s);
+  struct lls_live_session **from = bucket_of(&in->sessions, s->view.id);
+  while (*from != s)
+    from = &(*from)->next_in_bucket;
+  *from = s->next_in_bucket;
   DL_DELETE(in->sessions.known, s);
   s->known = false;
   if (LLS_SCHEDULER_HAS(p, on_session_end))
@@ -116,6 +220,8 @@ static struct lls_session_note *take(struct lls_instance *in,
   struct lls_live_session *s = note->session;
   switch (note->kind) {
   case LLS_SESSION_LEFT:
+    if (note->n_keys > 0)
+      make_fresh(&in->sessions, s);
     note = left(s, note);
     list_if_idle(&in->sessions, s);
     return note;

@@ -18,7 +18,13 @@ struct lls_instance;
 struct lls_live;
 struct lls_session_record;
 
-#define LLS_IDLE_SESSIONS 4096 /* most sessions without a request, of a server */
+#define LLS_IDLE_SESSIONS   4096 /* most sessions without a request, of a server */
+#define LLS_SESSION_BUCKETS 4096 /* power of two */
+#define LLS_SESSION_TENANTS                                                              \
+  256 /* numbers of tenants; larger ones are counted together                            \
+       */
+/* most items of a plan about sessions: a lease and a fetch of each */
+#define LLS_SESSION_ITEMS (2 * (LLS_IDLE_SESSIONS + 1))
 
 enum lls_session_note_kind {
   LLS_SESSION_LEFT = 1, /* a request of it has ended here */
@@ -48,6 +54,22 @@ struct lls_live_session {
   bool known;                           /* a request of it has arrived here */
   uint32_t place;                       /* 1 + index among the idle ones; 0: not there */
   struct lls_session_note *note;        /* has the view's keys; NULL: no keys */
+  struct lls_live_session *next_in_bucket;
+  /* 1 + the last step whose plan named it: in a lease, and in a fetch */
+  uint64_t named_in_step[2];
+  /* leases.c: links of the sessions with a lease; its tiers, 1u << enum lls_tier; and the
+   * tokens that its tenant is charged */
+  struct lls_live_session *lease_prev, *lease_next;
+  uint32_t leases, leased_tokens;
+  /* links of the sessions with an answer whose lease is not decided yet */
+  bool is_fresh;
+  struct lls_live_session *fresh_prev, *fresh_next;
+};
+
+/* A closed session whose leases are to end in the next transaction. */
+struct lls_dropped_session {
+  uint64_t id;
+  uint32_t leases;
 };
 
 struct lls_instance_sessions {
@@ -56,6 +78,17 @@ struct lls_instance_sessions {
    * main forgets one only after it has posted the note of another */
   const struct lls_session **idle;
   uint32_t n_idle;
+  struct lls_live_session *by_id[LLS_SESSION_BUCKETS]; /* the known ones */
+  struct lls_live_session *leases; /* (n_leases) with a lease, the oldest one first */
+  uint32_t n_leases;
+  int64_t lease_ends_ns; /* none ends earlier */
+  struct lls_live_session *fresh;
+  uint64_t leased[LLS_SESSION_TENANTS]; /* tokens, by the tenant's number */
+  struct lls_dropped_session *dropped;  /* (n_dropped) room as for `idle` */
+  uint32_t n_dropped;
+  struct lls_plan_item *items; /* (n_items) of this step's plan, room for all */
+  uint32_t n_items;
+  bool scheduled; /* the scheduler has planned for sessions: it decides leases */
 };
 
 /* [main] Returns -ENOMEM. */
@@ -66,6 +99,20 @@ void lls_instance_sessions_free(struct lls_instance_sessions *);
  * or is none any more, since it leaves for another instance. */
 void lls_session_enter(struct lls_instance *, struct lls_live *);
 void lls_session_leave(struct lls_instance *, struct lls_live *);
+/* Returns the session with this id, NULL: the instance has none. */
+struct lls_live_session *lls_session_find(const struct lls_instance_sessions *,
+                                          uint64_t id);
+/* The manager has a lease of the session; one in this tier is over; all of them are. */
+void lls_session_note_lease(struct lls_instance_sessions *, struct lls_live_session *,
+                            uint32_t tier, int64_t until_ns);
+void lls_session_end_lease(struct lls_instance_sessions *, struct lls_live_session *,
+                           uint32_t tier);
+void lls_session_forget_lease(struct lls_instance_sessions *, struct lls_live_session *);
+/* Its lease is decided. */
+void lls_session_forget_fresh(struct lls_instance_sessions *, struct lls_live_session *);
+/* [step] After a reload: a new cache manager holds no leases, a new scheduler has planned
+ * none. */
+void lls_session_adopt(struct lls_instance *);
 /* [step] Carries out the inbox's notes. */
 void lls_session_take_notes(struct lls_instance *);
 /* [step] Tells the scheduler that all sessions end, before it is destroyed. */

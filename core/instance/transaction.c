@@ -102,8 +102,8 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
       tokens > lls_request_pending(&live->view))
     return -EINVAL;
   uint32_t mark = LLS_CALL(p, cache, mark);
-  uint32_t context =
-      live->view.cached_tokens + lls_transaction_prefix(in, live, true).tokens;
+  live->prefix = lls_transaction_prefix(in, live, true);
+  uint32_t context = live->view.cached_tokens + live->prefix.tokens;
   uint32_t left = lls_request_length(&live->view) - context;
   uint32_t run_tokens = tokens < left ? tokens : left;
   int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens, form, flags);

@@ -37,8 +37,8 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   rc |= lls_request_list_init(&in->moving, max_requests);
   rc |= lls_instance_sessions_init(&in->sessions);
   in->plan.size = sizeof in->plan;
-  in->plan.max_items = max_requests;
-  in->plan.items = calloc(max_requests, sizeof *in->plan.items);
+  in->plan.max_items = max_requests + LLS_SESSION_ITEMS;
+  in->plan.items = calloc(in->plan.max_items, sizeof *in->plan.items);
   in->alive = calloc(max_requests, sizeof *in->alive);
   t->capacity = max_requests;
   t->done = calloc(max_requests, sizeof *t->done);
@@ -50,7 +50,7 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   b->chunks = calloc(n, sizeof *b->chunks);
   b->decode_context = calloc(n, sizeof *b->decode_context);
   /* Five lists of a view, each with room for all requests. */
-  rc |= lls_plan_memory_init(&in->plan_memory, max_requests, 5 * max_requests,
+  rc |= lls_plan_memory_init(&in->plan_memory, in->plan.max_items, 5 * max_requests,
                              in->topology.n_instances, n);
   rc |= lls_inbox_content_init(&in->content, max_requests);
   bool all = in->plan.items != NULL && in->alive != NULL && t->done != NULL &&
@@ -91,6 +91,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->prompts_bytes = o->trial ? 0 : o->prompts.most_bytes;
   in->observer = o->observer;
   in->limits = o->limits;
+  in->leases = o->leases;
   in->n_eos_tokens = o->n_eos_tokens;
   int rc = lls_cost_model_create(o->cost, &in->cost);
   if (rc == 0)

@@ -115,6 +115,8 @@ void lls_loop_session_stopped(struct lls_loop *);
 void lls_loop_session_calls(struct lls_loop *, const struct lls_event *,
                             const char *tool);
 
+/* [main] Counts the sessions with a request, and those without. */
+void lls_loop_count_sessions(struct lls_loop *, uint32_t *alive, uint32_t *idle);
 /* [main] Calls `each` for every session (sessions.h). Returns the time now. */
 int64_t lls_loop_each_session(struct lls_loop *,
                               void (*each)(void *context, const struct lls_session_row *),

@@ -56,3 +56,10 @@ int64_t lls_loop_each_session(struct lls_loop *l,
   lls_sessions_list(&l->sessions, each, context);
   return lls_instance_now(&l->threads[l->mine].instance);
 }
+
+void lls_loop_count_sessions(struct lls_loop *l, uint32_t *alive, uint32_t *idle)
+{
+  LLS_ON_MAIN(l);
+  *alive = l->sessions.n - l->sessions.n_idle;
+  *idle = l->sessions.n_idle;
+}

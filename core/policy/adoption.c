@@ -136,6 +136,7 @@ void lls_adoption_run(struct lls_instance *in)
   uint32_t n = list_alive(in);
   LLS_ON_STEP(in);
   LLS_CHECK(!in->transaction.open);
+  lls_session_adopt(in);
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = lls_request_table_find(in->table, in->alive[i]);
     if (in->adoption.predictor.replaced &&

@@ -131,7 +131,7 @@ const char *lls_plan_memory_take(const struct lls_plan_memory *m, struct lls_pla
       given.items != m->items)
     return "overwrote size, max_items or items, which belong to the core";
   if (given.overflow > 0 || given.n_items > given.max_items)
-    return "has more items than there are requests";
+    return "has more items than there is room for";
   if (given.idle_until_ns < LLS_NEVER)
     return "idles until a time before the start of the clock";
   plan->n_items = given.n_items;

@@ -27,6 +27,14 @@ void lls_transfer_place(struct lls_instance *); /* called within the transaction
 void lls_transfer_start(struct lls_instance *, struct lls_live *);
 void lls_transfer_ended(struct lls_instance *); /* called after the engine's step */
 
+/* ---- leases.c: what sessions left, kept in a tier or brought to another */
+/* Takes the items of sessions out of the plan that the scheduler has made. Returns NULL,
+ * or what is wrong with the plan: "it ...". */
+const char *lls_leases_take_items(struct lls_instance *);
+const char *lls_leases_check(struct lls_instance *); /* likewise, of these items */
+void lls_leases_place(struct lls_instance *);        /* within the transaction */
+void lls_leases_fetch(struct lls_instance *);        /* likewise, after the runs */
+
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
                          int64_t started_ns);

@@ -113,6 +113,10 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
     v->first_scheduled_ns = now_ns;
     live->prefix_tokens = live->context - v->cached_tokens;
     in->status.shared_tokens += live->prefix_tokens;
+    if (live->prefix_tokens == live->prefix.tokens) {
+      in->status.shared_on_host += live->prefix.on_host;
+      in->status.shared_on_disk += live->prefix.on_disk;
+    }
   }
   v->cached_tokens = live->context;
   live->was_decoding = v->state == LLS_DECODING;
@@ -230,11 +234,13 @@ void lls_instance_place(struct lls_instance *in)
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
   in->batch.n = in->batch.n_held = 0;
+  lls_leases_place(in);
   place_preempts(in);
   place_runs(in);
   lls_transfer_place(in);
   lls_offered_start_moves(in);
   lls_migrate_take(in);
+  lls_leases_fetch(in);
   LLS_CALL(p, cache, commit);
   for (uint32_t i = 0; i < in->transaction.n_done; i++) {
     struct lls_live *live = in->transaction.done[i].live;

@@ -189,7 +189,7 @@ static bool check_migrate(const struct lls_instance *in, const struct lls_plan_i
 static bool check_item(struct lls_instance *in, const struct lls_plan_item *item,
                        struct tally *t)
 {
-  if (item->kind >= LLS_PLAN_ENCODE && item->kind <= LLS_PLAN_FETCH)
+  if (item->kind == LLS_PLAN_ENCODE)
     return bad(t, NULL, "has an item that this version of llmserve does not carry out");
   struct lls_live *live = lls_request_table_find(in->table, item->request);
   if (live == NULL)
@@ -311,8 +311,12 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
     tally.why = "returned an error instead of a plan";
   else
     tally.why = lls_plan_memory_take(m, &in->plan);
-  if (tally.why == NULL && check_plan(in, &tally))
+  if (tally.why == NULL)
+    tally.why = lls_leases_take_items(in);
+  if (tally.why == NULL && check_plan(in, &tally) &&
+      (tally.why = lls_leases_check(in)) == NULL)
     return true;
+  in->sessions.n_items = 0;
   refuse_plan(in, &tally);
   return false;
 }
@@ -339,6 +343,7 @@ void lls_instance_plan(struct lls_instance *in)
   lls_offered_refresh_views(in);
   lls_peer_loads_look(in);
   fill_view(in, &view);
+  in->sessions.n_items = 0;
   bool planned = !in->policies.scheduler_off && ask_scheduler(in, &view);
   if (planned) {
     watch_empty_plans(in);

@@ -110,9 +110,9 @@ struct lls_step_view {
   const struct lls_request *const *offered;
   /* (instances of the topology) by index; NULL if there is only one */
   const struct lls_instance_load *const *loads;
+  /* (n_sessions) with no request alive, which may return; in no order */
   uint32_t n_sessions;
   uint32_t max_encode_units; /* for later versions: 0 in this one */
-  /* (n_sessions) with no request alive, which may return; in no order */
   const struct lls_session *const *sessions;
   /* version 1 ends here */
 };
@@ -268,6 +268,35 @@ static inline void lls_plan_reject(struct lls_plan *plan, const struct lls_reque
   struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_REJECT, r);
   if (item != NULL)
     item->reason = reason;
+}
+
+/*
+ * Keeps the blocks of a session of view->sessions in a tier until a time; one that has
+ * passed: no longer. It takes the place of what the session kept in that tier, and ends
+ * with the session's next answer. Other requests cannot use this memory meanwhile. The
+ * cache manager limits it (lease_share): beyond the limit it keeps nothing of the
+ * session. A plan may have one such item for each session.
+ */
+static inline void lls_plan_retain(struct lls_plan *plan, const struct lls_session *s,
+                                   uint32_t tier, int64_t until_ns)
+{
+  const struct lls_request r = {.id = s->id};
+  struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_RETAIN, &r);
+  if (item == NULL)
+    return;
+  item->mode = tier;
+  item->until_ns = until_ns;
+}
+
+/* Brings the blocks of a session of view->sessions to a tier, concurrently with steps.
+ * s->on_device, on_host and on_disk have the tokens of each tier in later steps. */
+static inline void lls_plan_fetch(struct lls_plan *plan, const struct lls_session *s,
+                                  uint32_t tier)
+{
+  const struct lls_request r = {.id = s->id};
+  struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_FETCH, &r);
+  if (item != NULL)
+    item->mode = tier;
 }
 
 #ifdef __cplusplus

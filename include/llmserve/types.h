@@ -441,7 +441,7 @@ enum lls_plan_kind {
   LLS_PLAN_MIGRATE, /* hands the request to instance `target`; to this instance: takes
                        over an offer */
   LLS_PLAN_REJECT,  /* end it, for a reason REJECTED or CAPACITY */
-  /* The numbers of the last three are taken; this version refuses a plan with one. */
+  /* This version refuses a plan with it. */
   LLS_PLAN_ENCODE, /* run the encoder of its input number `mode`, before RUN covers it */
   LLS_PLAN_RETAIN, /* keep the blocks of session `request` in tier `mode`, to until_ns */
   LLS_PLAN_FETCH,  /* bring the blocks of session `request` to tier `mode` */
@@ -465,7 +465,7 @@ struct lls_plan_item { /* an array element: it never grows */
   uint32_t reason; /* REJECT: enum lls_finish_reason */
   uint32_t target; /* MIGRATE: instance */
   uint32_t reserved; /* 0 */
-  int64_t until_ns;  /* RETAIN; of no kind that this version carries out: 0 */
+  int64_t until_ns;  /* RETAIN, else 0 */
   uint64_t request;  /* id; RETAIN, FETCH: of a session */
 };
 

@@ -282,6 +282,12 @@ void lls_loop_session_calls(struct lls_loop *loop, const struct lls_event *event
   (void)tool;
 }
 
+void lls_loop_count_sessions(struct lls_loop *loop, uint32_t *alive, uint32_t *idle)
+{
+  (void)loop;
+  *alive = *idle = 0;
+}
+
 int64_t lls_loop_each_session(struct lls_loop *loop,
                               void (*each)(void *context, const struct lls_session_row *),
                               void *context)

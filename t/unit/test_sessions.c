@@ -5,6 +5,7 @@
  */
 #include "t/tap.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -217,6 +218,14 @@ static struct {
   uint32_t n_sessions;
   struct lls_session first;
   struct lls_key first_key;
+  /* items that the scheduler plans for the first session */
+  uint32_t plans_kind, plans_tier;
+  int64_t plans_until_ns;
+  /* the manager's last lease, and what it answers instead of the manager below; 0: not */
+  uint32_t retains, fetches;
+  struct lls_retained lease;
+  int answers;
+  bool no_pair; /* the manager has neither */
 } seen;
 
 static void see_arrival(void *self, const struct lls_request *r)
@@ -236,7 +245,25 @@ static int see_plan(void *self, const struct lls_step_view *view, struct lls_pla
   }
   for (uint32_t i = 0; i < view->n_sessions; i++)
     assert_int_equal(view->sessions[i]->alive, 0);
-  return seen.below->plan(self, view, plan);
+  int rc = seen.below->plan(self, view, plan);
+  if (view->n_sessions > 0 && seen.plans_kind == LLS_PLAN_RETAIN)
+    lls_plan_retain(plan, view->sessions[0], seen.plans_tier, seen.plans_until_ns);
+  if (view->n_sessions > 0 && seen.plans_kind == LLS_PLAN_FETCH)
+    lls_plan_fetch(plan, view->sessions[0], seen.plans_tier);
+  return rc;
+}
+
+static int see_retain(void *self, const struct lls_retained *r)
+{
+  seen.retains++;
+  seen.lease = *r;
+  return seen.answers != 0 ? seen.answers : seen.cache_below->retain(self, r);
+}
+
+static int see_fetch(void *self, const struct lls_retained *r)
+{
+  seen.fetches++;
+  return seen.answers != 0 ? seen.answers : seen.cache_below->fetch(self, r);
 }
 
 static void see_end(void *self, const struct lls_session *s)
@@ -267,13 +294,22 @@ static void stand_between(void *context, struct lls_loop_policies *p)
   seen.cache_below = &p->cache.module->cache;
   seen.cache = *p->cache.module;
   seen.cache.cache.release = see_release;
+  if (!seen.no_pair) {
+    seen.cache.cache.retain = see_retain;
+    seen.cache.cache.fetch = see_fetch;
+  } else {
+    seen.cache.cache.retain = seen.cache.cache.fetch = NULL;
+  }
   p->cache.module = &seen.cache;
 }
 
 static void open_watched(struct harness *h, uint32_t instances)
 {
   struct harness_options o = client_options("fcfs");
+  bool no_pair = seen.no_pair;
   memset(&seen, 0, sizeof seen);
+  seen.no_pair = no_pair;
+  o.leases = (struct lls_lease_limits){.tool_ns = 60 * S};
   o.instances = instances;
   o.cache = (struct harness_policy){"paged", NULL};
   o.replace = stand_between;
@@ -355,6 +391,106 @@ static void test_a_session_moves(void **state)
   assert_int_equal(seen.ended, 2); /* each instance's part */
 }
 
+/* ---- leases ----------------------------------------------------------------------- */
+
+static struct lls_loop_status status_of(struct harness *h)
+{
+  struct lls_loop_status s;
+  lls_loop_status(h->loop, &s);
+  return s;
+}
+
+/* Without a scheduler that plans for sessions, the one that called a tool is kept for
+ * lease_tool, until its next answer. */
+static void test_a_call_is_kept(void **state)
+{
+  (void)state;
+  struct harness h;
+  open_watched(&h, 1);
+  run_turn(&h, "agent", 1);
+  assert_int_equal(seen.retains, 0); /* in the next step */
+  run_turn(&h, NULL, 50);
+  assert_int_equal(seen.retains, 1);
+  assert_int_equal(seen.lease.session, 1);
+  assert_int_equal(seen.lease.tier, LLS_TIER_DEVICE);
+  assert_int_equal(seen.lease.n_keys, 3);
+  assert_int_equal(seen.lease.until_ns, seen.first.ended_ns + 60 * S);
+  assert_int_equal(status_of(&h).sessions_retained, 1);
+  assert_int_equal(status_of(&h).sessions_leased, 1);
+  run_turn(&h, "agent", 1);
+  run_turn(&h, NULL, 50);
+  assert_int_equal(seen.retains, 3); /* the end of the first one, and another */
+  assert_int_equal(status_of(&h).sessions_leased, 1);
+  assert_int_equal(seen.first.on_device, 24);
+  harness_close(&h);
+}
+
+static void test_a_scheduler_decides(void **state)
+{
+  (void)state;
+  struct harness h;
+  open_watched(&h, 1);
+  seen.plans_kind = LLS_PLAN_FETCH;
+  seen.plans_tier = LLS_TIER_DEVICE;
+  run_turn(&h, "agent", 1);
+  run_turn(&h, NULL, 50);
+  assert_in_range(seen.fetches, 1, 100);
+  assert_int_equal(seen.retains, 0); /* it plans for sessions: nothing is usual */
+  assert_int_equal(seen.first.on_device, 24);
+  seen.plans_kind = LLS_PLAN_RETAIN;
+  seen.plans_until_ns = INT64_MAX;
+  run_turn(&h, NULL, 50);
+  assert_in_range(seen.retains, 1, 100);
+  assert_int_equal(seen.lease.until_ns, INT64_MAX);
+  assert_int_equal(seen.first.until_ns, INT64_MAX);
+  assert_int_equal(status_of(&h).sessions_leased, 1);
+  seen.plans_until_ns = 0;
+  run_turn(&h, NULL, 50);
+  assert_int_equal(status_of(&h).sessions_leased, 0);
+  assert_int_equal(status_of(&h).plans_refused, 0);
+  harness_close(&h);
+}
+
+/* The core counts what the manager refuses, or cannot do; requests do not suffer. */
+static void test_a_lease_is_refused(void **state)
+{
+  (void)state;
+  struct harness h;
+  const int answers[] = {-ENOSPC, -EBUSY, -ENOTSUP, 25};
+  for (uint32_t i = 0; i < 5; i++) {
+    seen.no_pair = i == 4;
+    open_watched(&h, 1);
+    run_turn(&h, "agent", 1);
+    seen.answers = i < 4 ? answers[i] : 0;
+    seen.plans_kind = LLS_PLAN_RETAIN;
+    seen.plans_until_ns = INT64_MAX;
+    run_turn(&h, NULL, 50);
+    struct lls_loop_status s = status_of(&h);
+    assert_in_range(s.items_refused, 1, 100);
+    assert_int_equal(s.sessions_leased, 0);
+    assert_int_equal(s.plans_refused, 0);
+    assert_int_equal(s.policies.cache.breaches > 0, i == 3); /* more than it has */
+    harness_close(&h);
+  }
+  seen.no_pair = false;
+}
+
+/* A bad item costs the whole plan, and requests still end. */
+static void test_a_bad_item(void **state)
+{
+  (void)state;
+  struct harness h;
+  open_watched(&h, 1);
+  run_turn(&h, "agent", 1);
+  seen.plans_kind = LLS_PLAN_RETAIN;
+  seen.plans_tier = LLS_TIER_DISK + 1;
+  seen.retains = 0;
+  run_turn(&h, NULL, 50);
+  assert_in_range(status_of(&h).plans_refused, 1, 100);
+  assert_in_range(seen.retains, 0, 1); /* the usual lease */
+  harness_close(&h);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -366,6 +502,10 @@ int main(void)
       cmocka_unit_test(test_the_table_is_bounded),
       cmocka_unit_test(test_policies_see_sessions),
       cmocka_unit_test(test_a_session_moves),
+      cmocka_unit_test(test_a_call_is_kept),
+      cmocka_unit_test(test_a_scheduler_decides),
+      cmocka_unit_test(test_a_lease_is_refused),
+      cmocka_unit_test(test_a_bad_item),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,33 @@ static void preemptions(struct lls_page *page, const struct lls_loop_status *sta
                    "Bytes of cache copied between tiers.", status->copied_bytes);
 }
 
+static void sessions(struct lls_page *page, struct lls_loop *loop,
+                     const struct lls_loop_status *status)
+{
+  static const char name[] = "llmserve_sessions", hits[] = "llmserve_prefix_tokens_total";
+  uint32_t alive, idle;
+  lls_loop_count_sessions(loop, &alive, &idle);
+  lls_page_head(page, name, "gauge", "Sessions, with a request or without.");
+  lls_page_labelled(page, name, alive, "state", "alive", NULL);
+  lls_page_labelled(page, name, idle, "state", "idle", NULL);
+  lls_page_gauge(page, "llmserve_sessions_leased",
+                 "Sessions whose blocks were kept from others at the last step.",
+                 status->sessions_leased);
+  lls_page_counter(page, "llmserve_sessions_retained_total",
+                   "Times that a session's blocks were kept from others.",
+                   status->sessions_retained);
+  lls_page_counter(page, "llmserve_sessions_fetched_total",
+                   "Times that a session's blocks were brought to another tier.",
+                   status->sessions_fetched);
+  uint64_t below = status->shared_on_host + status->shared_on_disk;
+  lls_page_head(page, hits, "counter",
+                "Prompt tokens found in the cache, by where they were.");
+  lls_page_labelled(page, hits, (double)(status->shared_tokens - below), "tier", "device",
+                    NULL);
+  lls_page_labelled(page, hits, (double)status->shared_on_host, "tier", "host", NULL);
+  lls_page_labelled(page, hits, (double)status->shared_on_disk, "tier", "disk", NULL);
+}
+
 static void predictions(struct lls_page *page, const struct lls_loop_status *status)
 {
   lls_page_counter(page, "llmserve_predicted_requests_total",
@@ -356,6 +383,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
 {
   step_numbers(page, status);
   preemptions(page, status);
+  sessions(page, api->config.loop, status);
   predictions(page, status);
   estimates(page, &status->estimates);
   lls_page_policies(page, api, status);
