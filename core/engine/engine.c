@@ -277,7 +277,10 @@ static int take_share(struct lls_engine *e, const struct lls_model_config *model
   if (e->device->ops->all_reduce == NULL)
     return lls_fail(err, -ENOTSUP, "the device %s cannot share a model among ranks",
                     e->device->ops->name);
-  return lls_engine_message_init(e) < 0 ? lls_fail(err, -ENOMEM, "out of memory") : 0;
+  rc = lls_engine_message_init(e);
+  if (rc == 0 && e->options.adapters && !e->options.ranks->ops->one_process)
+    rc = lls_rank_adapters_init(&e->rank_adapters, model, e->options.max_sequences);
+  return rc < 0 ? lls_fail(err, -ENOMEM, "out of memory") : 0;
 }
 
 static int make_parts(struct lls_engine *e, struct lls_error *err)
@@ -364,6 +367,7 @@ void lls_engine_destroy(struct lls_engine *e)
   free(e->inverse_frequency);
   free(e->scratch_entries);
   lls_engine_message_free(&e->message);
+  lls_rank_adapters_free(&e->rank_adapters);
   free(e);
 }
 

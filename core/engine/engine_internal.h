@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/engine/adapted_rows.h"
+#include "core/engine/rank_adapters.h"
 #include "core/engine/engine.h"
 #include "core/engine/table_cache.h"
 #include "core/engine/shard.h"
@@ -80,6 +81,7 @@ struct lls_engine {
   struct lls_model_config config;
   struct lls_shard shard;
   struct lls_engine_message message;
+  struct lls_rank_adapters rank_adapters;
   struct lls_engine_caps caps;
   struct lls_engine_group groups[LLS_MAX_GROUPS]; /* (caps.n_groups) */
   const struct lls_group *seen_groups[LLS_MAX_GROUPS];

@@ -19,12 +19,7 @@
 
 #include "core/engine/engine_internal.h"
 
-enum { GO_HOME, STEP, NOTE };
-
-/* Precedes each message: a step, a note between two steps, or the end. */
-struct announcement {
-  uint64_t kind, bytes;
-};
+enum { GO_HOME, STEP, NOTE, ADAPTER };
 
 struct header {
   uint32_t n_sequences, n_copies, n_entries, reserved;
@@ -36,7 +31,7 @@ struct numbers {
   uint32_t n_tokens, n_sent, context, flags, first_score, n_scores;
   uint32_t first_pooled, n_pooled, second_text;
   uint32_t n_entries[LLS_MAX_GROUPS], n_restored; /* restored: of group 0 */
-  /* the adapter's address: ranks with adapters are threads of one process */
+  /* the adapter's address if all ranks are threads of one process; else its slot */
   uint32_t adapter[2];
   float adapter_scale;
 };
@@ -154,7 +149,10 @@ static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .n_restored = l->n_restored,
       .adapter_scale = s->adapter_scale,
   };
-  memcpy(numbers.adapter, &s->adapter, sizeof s->adapter);
+  if (e->rank_adapters.n > 0)
+    numbers.adapter[0] = lls_rank_adapters_find(&e->rank_adapters, s->adapter);
+  else
+    memcpy(numbers.adapter, &s->adapter, sizeof s->adapter);
   for (uint32_t i = 0; i < e->caps.n_groups; i++)
     numbers.n_entries[i] = lls_engine_list(e, s, i)->n_entries;
   if (s->n_scores > 0 && s->first_score + s->n_scores == s->n_tokens)
@@ -173,9 +171,12 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
 {
   struct lls_engine_message *m = &e->message;
   struct lls_ranks *ranks = e->options.ranks;
-  size_t n_entries;
-  if (make_room(e, batch, &n_entries) < 0)
+  size_t n_entries = 0;
+  int rc = lls_rank_adapters_send(e, batch, ADAPTER);
+  if (rc == -ENOMEM || (rc == 0 && make_room(e, batch, &n_entries) < 0))
     return lls_fail(err, -ENOMEM, "no memory to send a step to the other ranks");
+  if (rc < 0)
+    return lls_ranks_failed(ranks, err);
   const struct header header = {.n_sequences = batch->n_sequences,
                                 .n_copies = batch->n_copies,
                                 .n_entries = (uint32_t)n_entries};
@@ -184,8 +185,8 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     put_sequence(e, &batch->sequences[i]);
   LLS_CHECK(e->shard.rank == 0 && m->n <= m->room);
-  struct announcement a = {.kind = STEP, .bytes = m->n * sizeof *m->words};
-  int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
+  struct lls_engine_announcement a = {.kind = STEP, .bytes = m->n * sizeof *m->words};
+  rc = ranks->ops->broadcast(ranks, &a, sizeof a);
   if (rc == 0)
     rc = ranks->ops->broadcast(ranks, m->words, a.bytes);
   return rc < 0 ? lls_ranks_failed(ranks, err) : 0;
@@ -194,7 +195,7 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
 int lls_engine_tell(struct lls_engine *e, const void *note, size_t bytes)
 {
   struct lls_ranks *ranks = e->options.ranks;
-  struct announcement a = {.kind = NOTE, .bytes = bytes};
+  struct lls_engine_announcement a = {.kind = NOTE, .bytes = bytes};
   LLS_CHECK(e->shard.rank == 0 && lls_engine_is_shared(e));
   int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
   return rc < 0 ? rc : ranks->ops->broadcast(ranks, (void *)(uintptr_t)note, bytes);
@@ -202,7 +203,7 @@ int lls_engine_tell(struct lls_engine *e, const void *note, size_t bytes)
 
 void lls_engine_dismiss(struct lls_engine *e)
 {
-  struct announcement a = {.kind = GO_HOME};
+  struct lls_engine_announcement a = {.kind = GO_HOME};
   if (e != NULL && lls_engine_is_shared(e))
     e->options.ranks->ops->broadcast(e->options.ranks, &a, sizeof a);
 }
@@ -214,6 +215,7 @@ struct reader {
   struct lls_block_entry *entries; /* the next free entry */
   struct lls_sampled *scores;      /* a placeholder that no rank but 0 fills */
   uint32_t room, n_groups;         /* tokens of a block */
+  const struct lls_rank_adapters *adapters;
 };
 
 static const void *take(struct reader *r, size_t words)
@@ -261,7 +263,10 @@ static void take_sequence(struct reader *r, struct lls_engine_sequence *s,
       .second_text = n->second_text,
       .adapter_scale = n->adapter_scale,
   };
-  memcpy(&s->adapter, n->adapter, sizeof s->adapter);
+  if (r->adapters->n > 0)
+    s->adapter = lls_rank_adapters_at(r->adapters, n->adapter[0]);
+  else
+    memcpy(&s->adapter, n->adapter, sizeof s->adapter);
   r->scores += n->n_scores;
   *t = (struct lls_block_table){.n_groups = r->n_groups, .lists = l};
   *l = (struct lls_group_list){.n_restored = n->n_restored};
@@ -278,7 +283,8 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   struct reader r = {.at = m->words,
                      .scores = e->scores,
                      .room = e->pool_shape.block_tokens,
-                     .n_groups = e->caps.n_groups};
+                     .n_groups = e->caps.n_groups,
+                     .adapters = &e->rank_adapters};
   const struct header *header = take(&r, WORDS(*header));
   if (grow((void **)&m->entries, &m->entries_room, header->n_entries + (size_t)1,
            sizeof *m->entries) < 0)
@@ -315,20 +321,34 @@ static int receive_words(struct lls_engine *e, uint64_t bytes, struct lls_error 
                                                            : 0;
 }
 
+/* Receives an announcement, and the words of it. */
+static int receive_one(struct lls_engine *e, struct lls_engine_announcement *a,
+                       struct lls_error *err)
+{
+  struct lls_ranks *ranks = e->options.ranks;
+  if (ranks->ops->broadcast(ranks, a, sizeof *a) < 0)
+    return lls_ranks_failed(ranks, err);
+  return a->kind == GO_HOME ? 0 : receive_words(e, a->bytes, err);
+}
+
 int lls_engine_receive(struct lls_engine *e, struct lls_engine_batch *batch,
                        struct lls_engine_note *note, struct lls_error *err)
 {
   struct lls_engine_message *m = &e->message;
-  struct lls_ranks *ranks = e->options.ranks;
-  struct announcement a;
+  struct lls_engine_announcement a;
   LLS_CHECK(e->shard.rank > 0 && !e->running);
-  if (ranks->ops->broadcast(ranks, &a, sizeof a) < 0)
-    return lls_ranks_failed(ranks, err);
-  if (a.kind == GO_HOME)
-    return LLS_RECEIVED_END;
-  int rc = receive_words(e, a.bytes, err);
+  int rc = receive_one(e, &a, err);
+  while (rc == 0 && a.kind == ADAPTER) {
+    rc = lls_rank_adapters_receive(e, m->words, m->n);
+    if (rc < 0)
+      return rc == -ENOMEM ? lls_fail(err, rc, "no memory for an adapter")
+                           : lls_ranks_failed(e->options.ranks, err);
+    rc = receive_one(e, &a, err);
+  }
   if (rc < 0)
     return rc;
+  if (a.kind == GO_HOME)
+    return LLS_RECEIVED_END;
   if (a.kind == NOTE) {
     *note = (struct lls_engine_note){.data = m->words, .bytes = a.bytes};
     return LLS_RECEIVED_NOTE;

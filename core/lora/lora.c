@@ -181,6 +181,29 @@ struct lls_lora *lls_lora_create(const struct lls_model_config *c)
   return l;
 }
 
+struct lls_lora *lls_lora_with_ranks(const struct lls_model_config *c,
+                                     const uint32_t *ranks)
+{
+  struct lls_lora *l = lls_lora_create(c);
+  for (uint32_t i = 0; l != NULL && i < c->layers * LLS_LORA_TARGETS; i++) {
+    enum lls_lora_target target = (enum lls_lora_target)(i % LLS_LORA_TARGETS);
+    size_t n = lls_lora_part_numbers(c, target, ranks[i]);
+    struct lls_lora_part *part = &l->parts[i];
+    if (n == 0)
+      continue;
+    part->a = malloc(n * sizeof *part->a);
+    if (part->a == NULL) {
+      lls_lora_unref(l);
+      return NULL;
+    }
+    part->rank = ranks[i];
+    part->b = part->a +
+              (size_t)ranks[i] * lls_lora_inputs(c, target) * lls_lora_copies(c, target);
+    l->bytes += n * sizeof *part->a;
+  }
+  return l;
+}
+
 struct lls_lora *lls_lora_ref(struct lls_lora *l)
 {
   if (l != NULL)

@@ -62,6 +62,14 @@ struct lls_lora {
 int lls_lora_load(const char *path, const struct lls_model_config *,
                   struct lls_lora **out, struct lls_error *err);
 
+/* Returns the numbers of the matrices of a target with this rank; 0 for 0. */
+size_t lls_lora_part_numbers(const struct lls_model_config *, enum lls_lora_target,
+                             uint32_t rank);
+/* Makes an adapter with the ranks of its parts, whose matrices are not set yet. Returns
+ * NULL without memory. */
+struct lls_lora *lls_lora_with_ranks(const struct lls_model_config *,
+                                     const uint32_t *ranks);
+
 /* Adds a user; NULL is allowed. Returns the adapter. */
 struct lls_lora *lls_lora_ref(struct lls_lora *);
 /* Removes a user, and frees the adapter after the last one. NULL is allowed. */

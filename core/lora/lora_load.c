@@ -23,12 +23,11 @@ static void make_digest(struct lls_lora *l, const struct lls_model_config *c)
   for (uint32_t i = 0; i < l->layers * LLS_LORA_TARGETS; i++) {
     const struct lls_lora_part *part = &l->parts[i];
     enum lls_lora_target target = (enum lls_lora_target)(i % LLS_LORA_TARGETS);
-    size_t columns = lls_lora_inputs(c, target) + (size_t)lls_lora_outputs(c, target);
     const uint32_t head[] = {i, part->rank};
     lls_sha256_add(&sum, head, sizeof head);
-    columns *= lls_lora_copies(c, target);
     if (part->rank > 0)
-      lls_sha256_add(&sum, part->a, part->rank * columns * sizeof *part->a);
+      lls_sha256_add(&sum, part->a,
+                     lls_lora_part_numbers(c, target, part->rank) * sizeof *part->a);
   }
   lls_sha256_end(&sum, hex);
   for (size_t i = 0; i < sizeof l->digest; i++)

@@ -49,3 +49,10 @@ uint32_t lls_lora_copies(const struct lls_model_config *c, enum lls_lora_target 
 {
   return target >= LLS_LORA_EXPERT_GATE ? c->mixture.experts : 1;
 }
+
+size_t lls_lora_part_numbers(const struct lls_model_config *c,
+                             enum lls_lora_target target, uint32_t rank)
+{
+  size_t numbers = lls_lora_inputs(c, target) + (size_t)lls_lora_outputs(c, target);
+  return numbers * lls_lora_copies(c, target) * rank;
+}

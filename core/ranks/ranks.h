@@ -34,6 +34,7 @@ struct lls_ranks;
 
 struct lls_ranks_ops {
   const char *name; /* "threads", "mpi" */
+  bool one_process; /* a rank's addresses are those of all */
   /* x (n) becomes the sum of all ranks' x. */
   int (*sum)(struct lls_ranks *, float *x, size_t n);
   /* Concatenates the ranks' columns: part (rows, share of columns), whole (rows,

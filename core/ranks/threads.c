@@ -220,6 +220,7 @@ static void destroy(struct lls_ranks *r)
 
 static const struct lls_ranks_ops ops = {
     .name = "threads",
+    .one_process = true,
     .sum = sum,
     .gather = gather,
     .broadcast = broadcast,

@@ -11,15 +11,15 @@
 #include "core/lora/lora_set.h"
 #include "core/serve/daemon.h"
 
-/* Other processes have neither this one's adapters nor its files. */
+/* The engine sends adapters to ranks in other processes; instances there have neither
+ * this process's adapters nor its files. */
 static int check_processes(const struct server *s, struct lls_error *err)
 {
-  bool ranks = s->ranks != NULL && s->followers == NULL;
-  if (s->channel == NULL && !ranks)
+  if (s->channel == NULL)
     return 0;
   return lls_fail(err, -ENOTSUP,
-                  "[lora] needs instances and ranks in one process: start the server "
-                  "without mpirun, or merge the adapters into their model");
+                  "[lora] needs instances in one process: start the server without "
+                  "mpirun or with one instance, or merge the adapters into their model");
 }
 
 /* Lists an adapter of the file with its content. */

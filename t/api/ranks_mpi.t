@@ -37,6 +37,24 @@ sub rank_0 { my ($server) = @_; return $server->log =~ /this is rank 0, process 
     is $server->wait_for_end, 0, '  rank 0 ends all when it ends';
 }
 
+# ---- adapters, which only rank 0 reads; a step of one sequence makes the other rank keep one of them
+{
+    my $made   = LlmServer::source('t/data/models/stories260K-lora');
+    my @wanted = @{ JSON::PP::decode_json(LlmServer::read_file("$made/reference.json"))->{prompts} };
+    my $lora   = "[model]\npath = @{[LlmServer::source('t/data/models/stories260K')]}\nweights = f32\n[cache]\nelement = f32\ndevice_memory = 1MiB\n"
+        . "[engine]\nthreads = 1\npin = false\nmax_sequences = 1\nrank_timeout = ${LlmServer::TIMEOUT}s\n[lora]\nfirst = $made/first\nsecond = $made/second\n";
+    my $server = LlmServer->serve($lora, undef, Mpi::run(2));
+    for my $round (1, 2) {
+        for my $i (0 .. 2) {
+            my $answer = $server->post('/v1/completions', { model => (qw(stories260K first second))[$i], prompt => $wanted[$i]{ids},
+                max_tokens => 64, temperature => 0, ignore_eos => JSON::PP::true, return_token_ids => JSON::PP::true });
+            is_deeply $answer->{json}{choices}[0]{token_ids}, $wanted[$i]{greedy}, "PEFT's tokens: prompt $i, round $round";
+        }
+    }
+    kill 'TERM', rank_0($server);
+    is $server->wait_for_end, 0, '  and an end';
+}
+
 # ---- deaths ---------------------------------------------------------------------------
 
 for my $victim (1, 0) {
