@@ -82,13 +82,25 @@ static bool evict(struct pass *p, const struct lls_pol_heap_entry *e)
   return true;
 }
 
+/* Takes off a request that finds no memory though it is alone on the device: its blocks
+ * lie such that they can't grow. When it begins again they lie elsewhere; else no request
+ * would ever run. */
+static void start_over(struct pass *p, const struct lls_request *r)
+{
+  if (p->step->runs == 0 && p->priority->running.n == 0 &&
+      lls_pol_step_take_off(p->step, r))
+    p->step->tail--;
+}
+
 /* Reserves memory for a running request, if need be by evicting requests after it. */
 static bool grow(struct pass *p, const struct lls_pol_heap_entry *e, uint32_t tokens)
 {
   int rc;
   while ((rc = lls_pol_step_reserve(p->step, e->item, tokens)) == LLS_RESERVE_LATER)
-    if (!evict(p, e))
+    if (!evict(p, e)) {
+      start_over(p, e->item);
       return false;
+    }
   if (rc != LLS_RESERVE_OK)
     lls_plan_reject(p->step->plan, e->item, LLS_FINISH_CAPACITY);
   return rc == LLS_RESERVE_OK;

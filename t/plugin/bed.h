@@ -51,6 +51,7 @@ struct bed_next {
   uint32_t max_new_tokens;     /* 0: the output's length */
   uint32_t pooling;            /* enum lls_pooling; with pooling there is no output */
   struct lls_grammar *grammar; /* grammar that the output must match, or NULL */
+  const struct lls_session *session; /* the handle that policies see, or NULL */
 };
 
 struct bed;

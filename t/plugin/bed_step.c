@@ -140,6 +140,9 @@ struct lls_live *bed_submit(struct bed *bed, const int32_t *tokens, uint32_t n,
     return NULL;
   if (rc < 0)
     fail_msg("%s", err.text);
+  for (struct lls_live *r = bed->in->inbox->first; r != NULL; r = r->next)
+    if (r->view.id == id && bed->next.session != NULL)
+      r->view.session = bed->next.session;
   bed_receive(bed);
   return bed_find(bed, id);
 }

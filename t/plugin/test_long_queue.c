@@ -25,6 +25,7 @@ static const struct left_out left_out[] = {
     {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
     {"orca", "drops nobody"},
     {"fcfs", IN_ORDER},
+    {"continuum", IN_ORDER " of programs"},
     {"fastgen", IN_ORDER},
     {"sarathi", IN_ORDER},
     {"rr", IN_ORDER},
@@ -51,7 +52,11 @@ static const char *const *parameters_of(const char *name)
 {
   static const char *const mlfq[] = {"period", "10", NULL};
   static const char *const worth[] = {"max_stall", "1s", NULL};
-  return strcmp(name, "mlfq") == 0 ? mlfq : strcmp(name, "worth") == 0 ? worth : NULL;
+  static const char *const autellix[] = {"period", "10", "quantum", "1ms", NULL};
+  return strcmp(name, "mlfq") == 0       ? mlfq
+         : strcmp(name, "worth") == 0    ? worth
+         : strcmp(name, "autellix") == 0 ? autellix
+                                         : NULL;
 }
 
 static void open_scheduler(struct bed *bed, const char *name)

@@ -109,6 +109,8 @@ PASS_VOID(scheduler, on_finish, TAG_STEP, (void *self, request r, uint32_t reaso
           w->self, r, reason)
 PASS_VOID(scheduler, on_transfer, TAG_STEP, (void *self, uint64_t transfer, request r),
           w->self, transfer, r)
+PASS_VOID(scheduler, on_session_end, TAG_STEP, (void *self, const struct lls_session *s),
+          w->self, s)
 PASS_VOID(scheduler, on_refused, TAG_STEP, (void *self, request r, uint32_t refusal),
           w->self, r, refusal)
 
@@ -136,6 +138,7 @@ void watch_scheduler(struct watched *out)
   WATCHED(ours, on_finish);
   WATCHED(ours, on_transfer);
   WATCHED(ours, on_refused);
+  WATCHED(ours, on_session_end);
   WATCHED(ours, stats);
   WATCHED(ours, dump);
   WATCHED(ours, reconfigure);
