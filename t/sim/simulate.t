@@ -148,6 +148,8 @@ CSV
   near($r->{ttfts}[2] * 1e3, 10, 'in time');
   near($r->{duration}, 0.370, 'all of it');
   is($r->{machine}{shared_tokens}, 64, 'prompt and answer are found');
+  $r = simulate(@tiny, '--trace', $trace, '--set', 'plugins.scheduler=autellix');
+  is($r->{machine}{policies}[0]{scheduler}{figures}{programs}, 1, 'the scheduler sees the session');
 };
 
 subtest 'a request that never fits is refused alone' => sub {

@@ -82,6 +82,8 @@ static void on_finished(struct run *r, struct lls_track *track,
 {
   struct lls_report_outcome *o = &track->outcome;
   bool whole = event->reason == LLS_FINISH_STOP || event->reason == LLS_FINISH_LENGTH;
+  if (whole && o->item->tool != NULL)
+    lls_loop_session_calls(r->machine.loop, event, o->item->tool);
   o->first_scheduled_ns = event->first_scheduled_ns;
   o->preemptions = event->preemptions;
   if (event->prediction.source != LLS_PREDICTED_NOT)
@@ -133,6 +135,7 @@ static struct lls_submission submission_of(struct run *r, const struct lls_item 
       .tenant = item->tenant,
       .tenant_name = lls_item_tenant(item->tenant, tenant),
       .slo = item->slo,
+      .session.name = item->session,
       .owner = &r->tracks[item->index],
   };
 }
