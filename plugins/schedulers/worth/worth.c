@@ -137,7 +137,7 @@ static const struct lls_param parameters[] = {
                        "requests ask for no shorter one",
                        RELOADABLE),
     LLS_PARAM_INT(struct worth_params, chunk, "512", 0, 65536, "tokens",
-                  "prompt tokens that a step has time for on a slow device, too: where "
+                  "tokens that a step has time for on a slow device, too: where "
                   "they take longer than `gap`, this time is the gap; 0: never",
                   RELOADABLE),
     LLS_PARAM_DURATION(
