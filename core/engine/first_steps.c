@@ -39,7 +39,10 @@ static uint32_t trial_blocks(const struct lls_engine *e)
 
 uint32_t lls_engine_trial_units(const struct lls_engine *e)
 {
-  return lls_all_units(&e->pool_shape) * trial_blocks(e);
+  uint32_t units = lls_all_units(&e->pool_shape) * trial_blocks(e);
+  for (uint32_t i = 0; i < e->caps.n_groups; i++) /* a state is as many tokens' K and V */
+    units = lls_most_u32(units, e->groups[i].form_units[LLS_FORM_KV]);
+  return units;
 }
 
 /* Returns a group's list of the next blocks. If the pool is too small it wraps, so that

@@ -259,10 +259,10 @@ struct small { /* a device with the engine of a small model */
   double used_before; /* used share of the device's memory, without the engine */
 };
 
-static void small_init(struct small *s, uint32_t sequences)
+static void small_init_model(struct small *s, const char *model, uint32_t sequences)
 {
   struct lls_error err = {""};
-  *s = (struct small){.reference = reference_read("opt")};
+  *s = (struct small){.reference = reference_read(model)};
   assert_int_equal(lls_model_config_read(s->reference->folder, &s->config, &err), 0);
   s->device_options = (struct lls_device_options){
       .max_rows = 64,
@@ -278,6 +278,11 @@ static void small_init(struct small *s, uint32_t sequences)
       .max_sequences = sequences,
       .block_tokens = 16,
   };
+}
+
+static void small_init(struct small *s, uint32_t sequences)
+{
+  small_init_model(s, "opt", sequences);
 }
 
 /* The used share of the device's memory. */
@@ -321,6 +326,26 @@ static void test_memory(void **state)
       fail_msg("%g of the memory is used, not %g", share, shares[i]);
     small_close(&s);
   }
+  reference_free(s.reference);
+}
+
+/* A state may be larger than the K and V of a trial step. */
+static void test_memory_of_states(void **state)
+{
+  (void)state;
+  struct small s;
+  struct lls_error err = {""};
+  small_init_model(&s, "qwen3.5", 1);
+  s.options.max_tokens = 1;
+  s.options.block_tokens = 4;
+  s.options.groups = 2;
+  s.options.keeps_states = true;
+  s.options.pool.gpu_memory_utilization = 0.3;
+  if (small_open(&s, &err) != 0)
+    fail_msg("%s", err.text);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(s.engine);
+  assert_true(lls_group_units(pool, 1, LLS_FORM_STATE) > 2 * lls_all_units(pool));
+  small_close(&s);
   reference_free(s.reference);
 }
 
@@ -422,6 +447,7 @@ int main(void)
       {"emulated Nemotron 3", test_states, NULL, NULL, nemotron_3},
       {"emulated Falcon-H1", test_states, NULL, NULL, falcon_h1},
       {"memory", test_memory, NULL, NULL, NULL},
+      {"memory of states", test_memory_of_states, NULL, NULL, NULL},
       {"too little memory", test_too_little_memory, NULL, NULL, NULL},
       {"KV form alone", test_kv_only, NULL, NULL, NULL},
       {"llama on a GPU", test_on_gpu, NULL, NULL, llama},
