@@ -39,7 +39,7 @@ def messages():
     stopped = client.messages.create(**{**ASK, "max_tokens": 60}, stop_sequences=["time"])
     same((stopped.stop_reason, stopped.stop_sequence), ("stop_sequence", "time"), "a stop sequence")
     counted = client.messages.count_tokens(model=MODEL, system="Be brief.", messages=ASK["messages"])
-    same(counted.input_tokens, message.usage.input_tokens + message.usage.cache_read_input_tokens, "count_tokens")
+    same(counted.input_tokens, message.usage.input_tokens + message.usage.cache_creation_input_tokens + message.usage.cache_read_input_tokens, "count_tokens")
 
 
 def tools():
