@@ -63,10 +63,10 @@ static int configure_cuts(const struct lls_json *json, struct lls_model_config *
                     "%s: \"activation_sparsity_pattern\" should be a list of %u numbers",
                     json->file, out->layers);
   for (uint32_t i = 0; i < out->layers; i++) {
-    double share = pattern == NULL && out->layers > 10 && i < 10 ? 0.95 : 0;
-    if (pattern != NULL)
-      share = json_number_value(json_is_array(pattern) ? json_array_get(pattern, i)
-                                                       : pattern);
+    double share = out->layers > 10 && i < 10 ? 0.95 : 0;
+    const json_t *item = json_is_array(pattern) ? json_array_get(pattern, i) : pattern;
+    if (item != NULL)
+      share = json_is_number(item) ? json_number_value(item) : -1;
     if (!(share >= 0 && share < 1))
       return lls_fail(err, -EINVAL,
                       "%s: \"activation_sparsity_pattern\" of layer %u should be a share "
