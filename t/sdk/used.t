@@ -46,15 +46,14 @@ one_sided('laid out for what later versions do, in structs that never grow',
     'lls_group.tail_tokens', 'lls_cache_geometry.disk_units',
     'lls_plan_kind.LLS_PLAN_ENCODE',
     map({ "lls_session_end.$_" }
-        qw(LLS_SESSION_STOPPED LLS_SESSION_LENGTH LLS_SESSION_TOOL_CALL LLS_SESSION_CANCELLED)),
-    map({ "lls_session.$_" } qw(alive ended_by on_disk returns_ns)),
+        qw(LLS_SESSION_STOPPED LLS_SESSION_LENGTH LLS_SESSION_CANCELLED)),
+    map({ "lls_session.$_" } qw(alive on_disk)),
     map({ "lls_input.$_" } qw(encode_units content)),
     map({ "lls_request.$_" } qw(state_tokens drafted_tokens n_inputs drafts draft_odds)),
     map({ "lls_engine_caps.$_" } qw(max_drafts max_encode_units)),
     map({ "lls_iteration_shape.$_" } qw(draft_tokens encode_units n_states)),
-    map({ "lls_step_view.$_" } qw(n_sessions max_encode_units)),
-    'lls_prefix.on_disk',
-    'lls_scheduler_vtable.on_session_end');
+    map({ "lls_step_view.$_" } qw(max_encode_units)),
+    'lls_prefix.on_disk');
 one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
     'lls_cache_service.prefix_info');
 one_sided('for schedulers that group requests by adapter, as none of those shipped does',

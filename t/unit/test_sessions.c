@@ -226,6 +226,9 @@ static struct {
   struct lls_retained lease;
   int answers;
   bool no_pair; /* the manager has neither */
+  /* instead of the manager below: it has room for two leases, of these sessions */
+  bool has_two;
+  uint64_t leased[2];
 } seen;
 
 static void see_arrival(void *self, const struct lls_request *r)
@@ -253,10 +256,28 @@ static int see_plan(void *self, const struct lls_step_view *view, struct lls_pla
   return rc;
 }
 
+/* Keeps or drops the session. Returns -ENOSPC if two others are kept. */
+static int keep_one_of_two(const struct lls_retained *r)
+{
+  uint64_t *place = NULL;
+  for (uint32_t i = 0; i < 2; i++)
+    if (seen.leased[i] == r->session || (seen.leased[i] == 0 && place == NULL))
+      place = &seen.leased[i];
+  if (place == NULL)
+    return r->until_ns > 0 ? -ENOSPC : 0;
+  if (r->until_ns > 0)
+    *place = r->session;
+  else if (*place == r->session)
+    *place = 0;
+  return r->until_ns > 0 ? (int)(8 * r->n_keys) : 0;
+}
+
 static int see_retain(void *self, const struct lls_retained *r)
 {
   seen.retains++;
   seen.lease = *r;
+  if (seen.has_two)
+    return keep_one_of_two(r);
   return seen.answers != 0 ? seen.answers : seen.cache_below->retain(self, r);
 }
 
@@ -325,7 +346,8 @@ static void on_turn_event(void *context, const struct lls_event *event)
 }
 
 /* Runs a turn of 20 tokens that begins at `first`. */
-static void run_turn(struct harness *h, const char *session, int32_t first)
+static void run_turn_of(struct harness *h, const char *tenant, uint32_t number,
+                        const char *session, int32_t first)
 {
   struct client c = {0};
   int32_t tokens[20];
@@ -333,12 +355,19 @@ static void run_turn(struct harness *h, const char *session, int32_t first)
     tokens[i] = first + i;
   struct lls_submission s = harness_submission(tokens, 20, 6, &c);
   s.session.name = session;
+  s.tenant_name = tenant;
+  s.tenant = number;
   assert_int_equal(lls_loop_submit(h->loop, &s, &c.id, NULL), 0);
   for (int i = 0; i < 1000 && !lls_loop_idle(h->loop); i++) {
     assert_true(lls_loop_step(h->loop) >= 0);
     lls_loop_events(h->loop, on_turn_event, h);
   }
   assert_int_equal(c.finished, 1);
+}
+
+static void run_turn(struct harness *h, const char *session, int32_t first)
+{
+  run_turn_of(h, "", 0, session, first);
 }
 
 static void test_policies_see_sessions(void **state)
@@ -475,6 +504,29 @@ static void test_a_lease_is_refused(void **state)
   seen.no_pair = false;
 }
 
+/* A tenant with more leased tokens makes room for one with fewer, but not the other way
+ * round. */
+static void test_tenants_divide_leases(void **state)
+{
+  (void)state;
+  struct harness h;
+  open_watched(&h, 1);
+  seen.has_two = true;
+  run_turn_of(&h, "ann", 2, "a", 1);  /* session 1 */
+  run_turn_of(&h, "ann", 2, "b", 30); /* session 2 */
+  run_turn_of(&h, "bob", 3, "c", 60); /* session 3 */
+  assert_int_equal(seen.leased[0], 1);
+  assert_int_equal(seen.leased[1], 2);
+  run_turn_of(&h, "bob", 3, "d", 90); /* session 4 */
+  assert_int_equal(seen.leased[0], 3);
+  assert_int_equal(seen.leased[1], 2);
+  run_turn_of(&h, "", 0, NULL, 120);
+  assert_int_equal(seen.leased[0], 3);
+  assert_int_equal(seen.leased[1], 2);
+  assert_int_equal(status_of(&h).sessions_leased, 2);
+  harness_close(&h);
+}
+
 /* A bad item costs the whole plan, and requests still end. */
 static void test_a_bad_item(void **state)
 {
@@ -505,6 +557,7 @@ int main(void)
       cmocka_unit_test(test_a_call_is_kept),
       cmocka_unit_test(test_a_scheduler_decides),
       cmocka_unit_test(test_a_lease_is_refused),
+      cmocka_unit_test(test_tenants_divide_leases),
       cmocka_unit_test(test_a_bad_item),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
