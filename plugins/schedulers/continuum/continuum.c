@@ -165,10 +165,11 @@ static void dump(void *self, const struct lls_sink *sink)
 
 static const struct lls_param parameters[] = {
     LLS_POL_PREFILL_FIRST_PARAMETERS(struct lls_pol_prefill_first_params),
-    LLS_PARAM_BOOL(struct params, keep, "off",
-                   "keep memory while a tool runs: for a server that carries out RETAIN, "
-                   "which this version does not",
-                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_BOOL(
+        struct params, keep, "on",
+        "keep the memory of a session while its tool runs, for a time-to-live; "
+        "off: as [cache] lease_tool says",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct params, unknown, "2s", 0, 3600e9,
                        "time-to-live after a tool whose time is not known yet",
                        .flags = LLS_PARAM_RELOADABLE),
