@@ -31,7 +31,7 @@ sub wait_for {
     do { sleep 0.01; $found = look($id) } while $found->{status} =~ /queued|in_progress/ && time < $end;
     return $found;
 }
-sub events { return map { decode_json($_) } $_[0]->{content} =~ /^data: (.*)$/mg }
+sub events { return map { decode_json($_) } $_[0]->{content} =~ /^data: (.*)\n/mg }    # those that came whole
 sub code { my ($answer) = @_; return [$answer->{status}, json($answer)->{error}{message}] }
 
 # ---- polling ------------------------------------------------------------------------------
