@@ -334,7 +334,6 @@ int main(void)
       {"qwen3.5", test_peft, NULL, NULL, "qwen3.5"},
       {"minicpm3", test_peft, NULL, NULL, "minicpm3"},
       {"experts as parameters", test_peft, NULL, NULL, "mixtral"},
-      {"experts as parameters, on 2 ranks", test_ranks, NULL, NULL, "mixtral"},
       {"experts as modules", test_peft, NULL, NULL, "qwen3-moe"},
       {"experts as modules, gguf", test_gguf, NULL, NULL, "qwen3-moe"},
       {"experts whose rows alternate", test_peft, NULL, NULL, "gpt-oss-16"},
