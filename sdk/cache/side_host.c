@@ -50,6 +50,10 @@ static uint32_t copy_place(struct lls_pol_side *m, uint32_t place)
       lls_pol_slabs_take(&m->slabs[LLS_TIER_HOST], m->full[LLS_TIER_HOST][group].kind);
   if (to == LLS_POL_NIL)
     return 0;
+  if (t->places[place].unit == LLS_POL_NIL) { /* it has left with what left the host */
+    lls_pol_tree_let_go(t, LLS_TIER_HOST, to);
+    return 0;
+  }
   side_copy_known(m, group, LLS_TIER_DEVICE, t->places[place].unit, to, LLS_COPY_ASYNC);
   lls_pol_tree_add(t, node, group, LLS_TIER_HOST, to);
   lls_pol_tree_let_go(t, LLS_TIER_HOST, to);
@@ -82,8 +86,9 @@ void lls_pol_side_to_host(struct lls_pol_side *m, uint64_t units)
   lls_pol_slabs_verb(&m->slabs[LLS_TIER_HOST]);
   while (units > 0 && (list = oldest(m)) != NULL && side_can_note(m, 4) &&
          lls_pol_side_can_copy(m, 1)) {
-    uint32_t copied = copy_place(m, list->ahead);
-    side_set(m, &list->ahead, m->tree.places[list->ahead].next);
+    uint32_t place = list->ahead, copied = copy_place(m, place);
+    if (list->ahead == place)
+      side_set(m, &list->ahead, m->tree.places[place].next);
     units -= copied < units ? copied : units;
   }
 }
