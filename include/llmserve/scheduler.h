@@ -210,10 +210,10 @@ struct lls_scheduler_vtable {
 
 /* ---- filling a plan [step] ------------------------------------------------------ */
 
-/* Returns the next free item, zeroed; NULL if the plan is full (the core then refuses
- * it). */
-static inline struct lls_plan_item *lls_plan_add(struct lls_plan *plan, uint32_t kind,
-                                                 const struct lls_request *r)
+/* Returns the next free item, zeroed, for the request or session of this id; NULL if
+ * the plan is full (the core then refuses it). */
+static inline struct lls_plan_item *lls_plan_add_for(struct lls_plan *plan, uint32_t kind,
+                                                     uint64_t id)
 {
   if (plan->n_items == plan->max_items) {
     plan->overflow++;
@@ -222,8 +222,14 @@ static inline struct lls_plan_item *lls_plan_add(struct lls_plan *plan, uint32_t
   struct lls_plan_item *item = &plan->items[plan->n_items++];
   memset(item, 0, sizeof *item);
   item->kind = kind;
-  item->request = r->id;
+  item->request = id;
   return item;
+}
+
+static inline struct lls_plan_item *lls_plan_add(struct lls_plan *plan, uint32_t kind,
+                                                 const struct lls_request *r)
+{
+  return lls_plan_add_for(plan, kind, r->id);
 }
 
 /* Computes `tokens` of r, 1..lls_request_pending(r); the last pending one emits a
@@ -280,8 +286,7 @@ static inline void lls_plan_reject(struct lls_plan *plan, const struct lls_reque
 static inline void lls_plan_retain(struct lls_plan *plan, const struct lls_session *s,
                                    uint32_t tier, int64_t until_ns)
 {
-  const struct lls_request r = {.id = s->id};
-  struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_RETAIN, &r);
+  struct lls_plan_item *item = lls_plan_add_for(plan, LLS_PLAN_RETAIN, s->id);
   if (item == NULL)
     return;
   item->mode = tier;
@@ -293,8 +298,7 @@ static inline void lls_plan_retain(struct lls_plan *plan, const struct lls_sessi
 static inline void lls_plan_fetch(struct lls_plan *plan, const struct lls_session *s,
                                   uint32_t tier)
 {
-  const struct lls_request r = {.id = s->id};
-  struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_FETCH, &r);
+  struct lls_plan_item *item = lls_plan_add_for(plan, LLS_PLAN_FETCH, s->id);
   if (item != NULL)
     item->mode = tier;
 }

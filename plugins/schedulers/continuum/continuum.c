@@ -122,12 +122,7 @@ static void keep_sessions(struct continuum *c, const struct lls_step_view *view,
       continue;
     if (out->n_items == out->max_items)
       return;
-    out->items[out->n_items++] = (struct lls_plan_item){
-        .kind = LLS_PLAN_RETAIN,
-        .mode = LLS_TIER_DEVICE,
-        .request = s->id,
-        .until_ns = until_ns,
-    };
+    lls_plan_retain(out, s, LLS_TIER_DEVICE, until_ns);
     c->kept++;
   }
 }
