@@ -164,6 +164,7 @@ void lls_inbox_note(struct lls_inbox *in, struct lls_session_note *note)
   note->next = NULL;
   *in->last_note = note;
   in->last_note = &note->next;
+  pthread_cond_signal(&in->filled);
   pthread_mutex_unlock(&in->lock);
 }
 
@@ -363,7 +364,7 @@ static bool is_empty(const struct lls_inbox *in)
   return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 &&
          in->n_settled == 0 && in->n_shifts == 0 && in->n_fetched == 0 &&
          in->n_placed == 0 && !in->end_all && in->clear == 0 && in->asked == NULL &&
-         !in->stop && !in->hold;
+         in->notes == NULL && !in->stop && !in->hold;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -371,6 +372,8 @@ static int64_t earlier(int64_t a, int64_t b)
   return a == LLS_NEVER || b < a ? b : a;
 }
 
+/* Notes have no time: without a request an instance plans nothing, so a simulation may
+ * leave them until its next step. */
 int64_t lls_inbox_due_ns(struct lls_inbox *in)
 {
   int64_t due_ns = LLS_NEVER;

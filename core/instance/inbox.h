@@ -106,8 +106,8 @@ void lls_inbox_clear(struct lls_inbox *, uint64_t number);
 void lls_inbox_placed(struct lls_inbox *, const struct lls_placed_there *);
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
 void lls_inbox_ask(struct lls_inbox *, struct lls_snapshot *); /* [main] */
-/* [main] Posts a note on a session. The step thread is not woken: its next
- * step takes the note. */
+/* [main] Posts a note on a session. The step thread wakes and takes it, so that main can
+ * free closed sessions even if this instance gets no requests. */
 void lls_inbox_note(struct lls_inbox *, struct lls_session_note *);
 /* [step] Gives notes back, linked by next. */
 void lls_inbox_return_notes(struct lls_inbox *, struct lls_session_note *);
