@@ -369,11 +369,10 @@ void lls_sessions_enter(struct lls_sessions *s, const struct lls_session_use *us
   live->sessions = r->here;
 }
 
-void lls_sessions_place(struct lls_sessions *s, struct lls_live *live, uint32_t instance)
+/* Sets which instance has the session, and posts a note to the one that had it before. */
+static void move_to(struct lls_sessions *s, struct lls_session_record *r,
+                    uint32_t instance)
 {
-  struct lls_session_record *r = live->record;
-  if (r == NULL)
-    return;
   uint32_t before = r->instance;
   r->instance = instance;
   if (before == instance || r->ended_ns == LLS_NEVER)
@@ -384,6 +383,12 @@ void lls_sessions_place(struct lls_sessions *s, struct lls_live *live, uint32_t 
   *note =
       (struct lls_session_note){.kind = LLS_SESSION_MOVED, .session = &r->here[before]};
   post(s, before, note);
+}
+
+void lls_sessions_place(struct lls_sessions *s, struct lls_live *live, uint32_t instance)
+{
+  if (live->record != NULL)
+    move_to(s, live->record, instance);
 }
 
 /* Returns a note of an answer's end, with the keys of the blocks that it left. */
@@ -409,15 +414,15 @@ static struct lls_session_note *note_of(const struct lls_session_record *r,
   return note;
 }
 
-/* Tells the instance that had the request. One in another process has no part of the
- * session. */
+/* Tells the instance that had the request, which may have taken it over from the one
+ * where it was placed. One in another process has no part of the session. */
 static void tell(struct lls_sessions *s, struct lls_session_record *r,
                  const struct lls_live *live)
 {
   if (live->session == NULL)
     return;
   struct lls_session_note *note = note_of(r, live);
-  r->instance = (uint32_t)(live->session - r->here);
+  move_to(s, r, (uint32_t)(live->session - r->here));
   if (note == NULL)
     return; /* the instance goes on to count the request */
   if (note->n_keys > 0)

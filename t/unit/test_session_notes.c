@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes on sessions, which main posts to instances: when a step thread takes them. */
+/* Notes on sessions, which main posts to instances: when a step thread takes them, and
+ * which instance is told that it has a session no more. */
 #include "t/tap.h"
 
 #include <pthread.h>
@@ -42,6 +43,25 @@ static void turn(struct table *t, uint32_t instance, int64_t ended_ns)
   lls_sessions_leave(&t->all, &live, ended_ns);
 }
 
+/* The first instance must not show the session of a request that another one took
+ * over. */
+static void test_an_answer_ends_elsewhere(void **state)
+{
+  (void)state;
+  struct table t;
+  begin(&t);
+  turn(&t, 0, 1);
+  turn(&t, 1, 2);
+  const struct lls_session_note *first = t.inboxes[0].notes;
+  assert_int_equal(first->kind, LLS_SESSION_LEFT);
+  assert_non_null(first->next);
+  assert_int_equal(first->next->kind, LLS_SESSION_MOVED);
+  assert_null(first->next->next);
+  assert_int_equal(t.inboxes[1].notes->kind, LLS_SESSION_LEFT);
+  assert_null(t.inboxes[1].notes->next);
+  end(&t);
+}
+
 static void *wait_for_mail(void *inbox)
 {
   lls_inbox_wait(inbox, LLS_NEVER);
@@ -68,6 +88,7 @@ static void test_a_note_wakes_the_step_thread(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_an_answer_ends_elsewhere),
       cmocka_unit_test(test_a_note_wakes_the_step_thread),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
