@@ -268,6 +268,31 @@ static void test_a_turn_waits_for_the_turn_before(void **state)
   lls_workload_free(&w);
 }
 
+/* Turns with times of their own may all be followed: then one session has several turns
+ * that wait. */
+static void test_turns_of_one_session_wait_together(void **state)
+{
+  const struct folder *f = *state;
+  char rows[512] = "";
+  struct lls_issuer *issuer;
+  int64_t wake;
+  uint32_t sent = 0;
+  for (int i = 0; i < 16; i++)
+    snprintf(rows + strlen(rows), sizeof rows - strlen(rows),
+             "a,%d,100,1,500,,\na,,200,1,,,\n", i);
+  struct lls_workload w = own(f, rows, "");
+  assert_int_equal(lls_issuer_create(&w, 0, &issuer), 0);
+  for (uint32_t i = 0; i < 16; i++)
+    assert_non_null(lls_issuer_next(issuer, 100 * LLS_NS_PER_S, &wake));
+  for (uint32_t i = 0; i < 16; i++)
+    lls_issuer_ended(issuer, &w.items[i], 100 * LLS_NS_PER_S);
+  while (lls_issuer_next(issuer, 200 * LLS_NS_PER_S, &wake) != NULL)
+    sent++;
+  assert_int_equal(sent, 16);
+  lls_issuer_destroy(issuer);
+  lls_workload_free(&w);
+}
+
 static void test_agents_are_made(void **state)
 {
   (void)state;
@@ -306,6 +331,7 @@ int main(void)
       IN_FOLDER(test_a_turn_begins_with_the_turn_before),
       IN_FOLDER(test_selection_is_of_sessions),
       IN_FOLDER(test_a_turn_waits_for_the_turn_before),
+      IN_FOLDER(test_turns_of_one_session_wait_together),
       cmocka_unit_test(test_agents_are_made),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,16 @@ struct lls_issuer {
   uint32_t live_timed, live_batch; /* handed out and not yet ended */
 };
 
+/* Counts the timed items that turns follow: of these turns one at most waits at a
+ * time. */
+static uint32_t count_chains(const struct lls_issuer *issuer)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < issuer->n_timed; i++)
+    n += issuer->workload->items[i].next != LLS_NO_ITEM;
+  return n;
+}
+
 int lls_issuer_create(const struct lls_workload *workload, uint32_t max_concurrency,
                       struct lls_issuer **out)
 {
@@ -42,8 +52,7 @@ int lls_issuer_create(const struct lls_workload *workload, uint32_t max_concurre
          workload->items[issuer->first_batch].batch == 0)
     issuer->first_batch++;
   issuer->next_batch = issuer->first_batch;
-  /* at most one turn of a session waits at a time */
-  issuer->due = calloc(workload->n_sessions + (size_t)1, sizeof *issuer->due);
+  issuer->due = calloc(count_chains(issuer) + (size_t)1, sizeof *issuer->due);
   if (issuer->due == NULL) {
     free(issuer);
     return -ENOMEM;
