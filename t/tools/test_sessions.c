@@ -235,6 +235,11 @@ static void test_selection_is_of_sessions(void **state)
   assert_int_equal(find(&w, "b", 0)->arrival_ns, 3 * LLS_NS_PER_S);
   assert_int_equal(find(&w, "b", 1)->arrival_ns, LLS_NEVER);
   lls_workload_free(&w);
+  /* a turn with a time is sent without the turn before it, and keeps nothing then */
+  w = own(f, "a,0,400,10,,,\na,1,50,10,,,\n", "--max-input-len 250");
+  assert_int_equal(w.n_items, 1);
+  assert_int_equal(find(&w, "a", 1)->kept_tokens, 0);
+  lls_workload_free(&w);
 }
 
 static void test_a_turn_waits_for_the_turn_before(void **state)

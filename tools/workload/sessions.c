@@ -165,6 +165,20 @@ int lls_sessions_join(struct lls_rows *rows, const struct lls_rows *turns,
   return rc;
 }
 
+/* Links the turn to the one before it, which is NULL or of another session if the turn
+ * is a session's first one. */
+static void link_turn(struct lls_item *before, struct lls_item *turn)
+{
+  if (before == NULL || turn->session_number == 0 ||
+      turn->session_number != before->session_number) {
+    turn->kept_tokens = 0; /* the turn whose tokens it keeps may have been left out */
+    return;
+  }
+  turn->previous = before->index;
+  if (lls_item_follows(turn))
+    before->next = turn->index;
+}
+
 int lls_sessions_link(struct lls_rows *rows, struct lls_error *err)
 {
   if (rows->sessions.n == 0)
@@ -175,14 +189,8 @@ int lls_sessions_link(struct lls_rows *rows, struct lls_error *err)
   for (uint32_t i = 0; i < rows->n; i++)
     order[i] = &rows->items[i];
   qsort(order, rows->n, sizeof *order, compare_turn_pointers);
-  for (uint32_t i = 1; i < rows->n; i++) {
-    if (order[i]->session_number == 0 ||
-        order[i]->session_number != order[i - 1]->session_number)
-      continue;
-    order[i]->previous = order[i - 1]->index;
-    if (lls_item_follows(order[i]))
-      order[i - 1]->next = order[i]->index;
-  }
+  for (uint32_t i = 0; i < rows->n; i++)
+    link_turn(i > 0 ? order[i - 1] : NULL, order[i]);
   free(order);
   return 0;
 }
