@@ -240,6 +240,12 @@ static void test_selection_is_of_sessions(void **state)
   assert_int_equal(w.n_items, 1);
   assert_int_equal(find(&w, "a", 1)->kept_tokens, 0);
   lls_workload_free(&w);
+  /* nothing would send a turn that follows one that was left out */
+  w = own(f, "a,0,90,10,0,,\na,,200,10,,,\na,1,400,10,0,,\na,,90,10,,,\n",
+          "--max-input-len 250");
+  assert_int_equal(w.n_items, 2);
+  assert_int_equal(find(&w, "a", 1)->kept_tokens, 100);
+  lls_workload_free(&w);
 }
 
 static void test_a_turn_waits_for_the_turn_before(void **state)

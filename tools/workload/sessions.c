@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/least.h"
+
 static int no_memory(struct lls_error *err)
 {
   return lls_fail(err, -ENOMEM, "no memory for the sessions of the workload");
@@ -94,10 +96,34 @@ static int begin_session(bool timed, struct lls_item *row, struct lls_error *err
   return 0;
 }
 
+/* Moves the turns that follow others to `turns`. Until the items are linked, `previous`
+ * of a session's row is a number of its own, since indices change; a turn has the number
+ * of the row that it follows, directly or through others. */
+static int take_turns(struct lls_rows *rows, struct lls_rows *turns,
+                      struct lls_error *err)
+{
+  uint32_t kept = 0, head = LLS_NO_ITEM;
+  for (uint32_t i = 0; i < rows->n; i++) {
+    struct lls_item *row = &rows->items[i], *turn;
+    bool follows = row->turn > 0 && row->arrival_ns == LLS_NEVER;
+    if (!follows) {
+      head = row->previous = row->session_number > 0 ? i : LLS_NO_ITEM;
+      rows->items[kept++] = *row;
+      continue;
+    }
+    turn = lls_rows_add(turns);
+    if (turn == NULL)
+      return no_memory(err);
+    *turn = *row;
+    turn->previous = head;
+  }
+  rows->n = kept;
+  return 0;
+}
+
 int lls_sessions_split(struct lls_rows *rows, struct lls_rows *turns,
                        struct lls_error *err)
 {
-  uint32_t kept = 0;
   for (uint32_t i = 0; i < rows->n; i++)
     rows->items[i].index = i;
   if (rows->sessions.n > 0)
@@ -111,20 +137,10 @@ int lls_sessions_split(struct lls_rows *rows, struct lls_rows *turns,
       return rc;
     session = row->session_number;
   }
-  for (uint32_t i = 0; i < rows->n; i++) {
-    struct lls_item *row = &rows->items[i], *turn;
-    bool follows = row->turn > 0 && row->arrival_ns == LLS_NEVER;
-    if (!follows)
-      rows->items[kept++] = *row;
-    else if ((turn = lls_rows_add(turns)) != NULL)
-      *turn = *row;
-    else
-      return no_memory(err);
-  }
-  rows->n = kept;
-  if (rows->sessions.n > 0)
+  int rc = take_turns(rows, turns, err);
+  if (rc == 0 && rows->sessions.n > 0)
     qsort(rows->items, rows->n, sizeof *rows->items, compare_indices);
-  return 0;
+  return rc;
 }
 
 /* ---- join and link ----------------------------------------------------------------- */
@@ -144,15 +160,19 @@ int lls_sessions_join(struct lls_rows *rows, const struct lls_rows *turns,
 {
   if (turns->n == 0)
     return 0;
-  /* the place of a session's row, plus 1 */
-  uint32_t *places = calloc(rows->sessions.n + (size_t)1, sizeof *places);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < turns->n; i++)
+    n = lls_most_u32(n, turns->items[i].previous + 1);
+  /* the place of the row with a number, plus 1 */
+  uint32_t *places = calloc(n, sizeof *places);
   if (places == NULL)
     return no_memory(err);
   for (uint32_t i = 0; i < rows->n; i++)
-    places[rows->items[i].session_number] = i + 1;
+    if (rows->items[i].previous < n)
+      places[rows->items[i].previous] = i + 1;
   int rc = 0;
   for (uint32_t i = 0; rc == 0 && i < turns->n; i++) {
-    uint32_t place = places[turns->items[i].session_number];
+    uint32_t place = places[turns->items[i].previous];
     struct lls_item *row = place > 0 ? lls_rows_add(rows) : NULL;
     if (row != NULL) {
       *row = turns->items[i];
@@ -171,6 +191,7 @@ static void link_turn(struct lls_item *before, struct lls_item *turn)
 {
   if (before == NULL || turn->session_number == 0 ||
       turn->session_number != before->session_number) {
+    turn->previous = LLS_NO_ITEM;
     turn->kept_tokens = 0; /* the turn whose tokens it keeps may have been left out */
     return;
   }

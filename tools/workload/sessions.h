@@ -8,7 +8,7 @@
  *   readers      rows with session_number, turn, growth, wait_ns
  *   split        finds each turn's predecessor; takes turns that follow out of the rows
  *   selection, arrivals, classes: of first turns, so a rate is one of sessions
- *   join         brings back the turns whose session was selected
+ *   join         brings back the turns that follow a row which was selected
  *   link         sets previous and next, after the last sorting
  */
 #ifndef LLS_WORKLOAD_SESSIONS_H
@@ -19,8 +19,8 @@
 /* Moves the turns that follow others to `turns`, by session and turn. -EINVAL: a turn has
  * neither a time nor a wait before it. */
 int lls_sessions_split(struct lls_rows *, struct lls_rows *turns, struct lls_error *);
-/* Appends those of `turns` whose session has a row; a turn without class, priority and
- * tenant gets those of that row. */
+/* Appends those of `turns` that follow a row, directly or through others; a turn without
+ * class, priority and tenant gets those of the row. */
 int lls_sessions_join(struct lls_rows *, const struct lls_rows *turns,
                       struct lls_error *);
 /* Sets previous and next of the items. */
