@@ -107,7 +107,8 @@ const struct lls_framing lls_framing_named = {
 
 /* ---- what an answer says ----------------------------------------------------------- */
 
-/* Adds the prompt tokens found in the cache, and those computed in whole blocks. Of the
+/* Adds the prompt tokens found in the cache, and those computed in whole blocks that
+ * later requests can find, once the choices have ended. Of the
  * choices of one prompt the one with the fewest found counts: it computed the prompt, and
  * the other choices then found its blocks. */
 static void count_cached(const struct lls_generation *generation, struct lls_usage *usage)
@@ -124,7 +125,8 @@ static void count_cached(const struct lls_generation *generation, struct lls_usa
     size_t whole = generation->choices[first].prompt->n_tokens;
     whole -= block > 0 ? whole % block : whole;
     usage->cached += least;
-    usage->created += whole > least ? (int64_t)whole - least : 0;
+    if (generation->choices[first].keeps_prefix && whole > least)
+      usage->created += (int64_t)whole - least;
   }
 }
 

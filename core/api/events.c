@@ -317,6 +317,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   lls_account(choice, event);
   keep_vector(choice, event);
   keep_times(choice, event);
+  choice->keeps_prefix = event->keeps_prefix;
   if (lls_generation_is_wanted(generation)) {
     if (live && has_failed(choice, event, &error)) {
       flush(choice);

@@ -45,6 +45,7 @@ struct lls_choice {
   size_t ready;               /* bytes of text that can't belong to a stop string */
   uint32_t n_tokens;          /* generated tokens, with those without text */
   uint32_t shared_tokens;     /* cached prompt tokens; UINT32_MAX: not known yet */
+  bool keeps_prefix;          /* once it has ended: the cache shares its prompt */
   bool reports;               /* the answer lists each token (logprobs, ids) */
   struct lls_sampled *tokens; /* (n_unreported) not in an answer yet */
   uint32_t n_unreported, token_capacity;
@@ -107,7 +108,7 @@ static inline const char *lls_generation_model(const struct lls_generation *gene
 /* Tokens of a request, for its answer. */
 struct lls_usage {
   int64_t prompt, cached; /* cached: of the prompt's, found in the cache */
-  int64_t created;        /* of the prompt's, computed in whole blocks of the cache */
+  int64_t created; /* of the prompt's, computed in whole blocks that the cache shares */
   int64_t completion, reasoning;
 };
 

@@ -52,6 +52,7 @@ static void walk_token(const struct lls_pack_walk *k, struct lls_event *e,
 static void walk_end(const struct lls_pack_walk *k, const struct lls_wire *w,
                      struct lls_event *e, struct parts *x)
 {
+  LLS_WALK(k, e->keeps_prefix);
   LLS_WALK(k, e->no_number);
   LLS_WALK(k, e->grammar_error);
   LLS_WALK(k, e->prompt_tokens);

@@ -22,7 +22,7 @@ struct numbers {
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
       score_logprobs, n_dry_sequences;
   uint32_t pooling, second_text, n_pooled, prefix_tokens;
-  bool scores, pooled, has_text, allowed, dry_tokens, reports_progress;
+  bool scores, pooled, has_text, allowed, dry_tokens, reports_progress, finds_prefixes;
 };
 
 static void move_times(struct numbers *n, int64_t ahead_ns)
@@ -72,6 +72,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->second_text = live->second_text;
   n->n_pooled = live->n_pooled;
   n->prefix_tokens = live->prefix_tokens;
+  n->finds_prefixes = live->finds_prefixes;
   n->scores = live->scores != NULL;
   n->pooled = live->pooled != NULL;
   n->reports_progress = live->reports_progress;
@@ -205,6 +206,7 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->n_scored = n->n_scored;
   live->n_pooled = n->n_pooled;
   live->prefix_tokens = n->prefix_tokens;
+  live->finds_prefixes = n->finds_prefixes;
   memset(live->user, 0, sizeof live->user);
   live->announced = live->doomed = false;
   live->named_in_step = 0;

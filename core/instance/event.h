@@ -33,6 +33,7 @@ struct lls_event {
   /* PROGRESS: prompt tokens in the cache after a step that ended before the prompt */
   uint32_t computed_tokens;
   /* FINISHED */
+  bool keeps_prefix;     /* later requests can find the prompt's blocks in the cache */
   bool lost;             /* ERROR: the request's process is lost (lls_loop_lost) */
   bool no_number;        /* ERROR: the model's logits were not numbers */
   int32_t grammar_error; /* ERROR: -errno of the answer's grammar, or 0 */

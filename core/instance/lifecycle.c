@@ -283,6 +283,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .prompt_tokens = v->prompt_tokens,
       .generated_tokens = v->generated_tokens,
       .shared_tokens = live->prefix_tokens,
+      .keeps_prefix = live->finds_prefixes,
       .preemptions = v->preemptions,
       .arrival_ns = v->arrival_ns,
       .first_scheduled_ns = v->first_scheduled_ns,

@@ -119,6 +119,7 @@ struct lls_live {
   int64_t first_token_ns;
   struct lls_life life;
   uint32_t prefix_tokens;   /* prompt tokens found in the cache when it first ran */
+  bool finds_prefixes;      /* the manager shares prefixes, and was asked for its own */
   struct lls_prefix prefix; /* that it took last, in the transaction */
   bool reports_progress;    /* as lls_submission has it */
   bool announced;           /* the scheduler knows it, and must get on_finish */

@@ -78,7 +78,8 @@ struct lls_prefix lls_transaction_prefix(struct lls_instance *in, struct lls_liv
     return none;
   uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
   struct lls_prefix found = none;
-  if (LLS_CALL(p, cache, prefix, &live->view, take, &found) != 0)
+  live->finds_prefixes = LLS_CALL(p, cache, prefix, &live->view, take, &found) == 0;
+  if (!live->finds_prefixes)
     return none;
   /* the last token is always computed */
   if (found.tokens < lls_request_length(&live->view) && found.on_host <= found.tokens &&

@@ -103,6 +103,8 @@ int lls_pol_face_prefix(void *self, const struct lls_request *r, bool take,
   struct lls_pol_sequence *s = sequence_of(m, r);
   if (s == NULL || (take && !m->journal.open))
     return -EINVAL;
+  if (!m->shares)
+    return -ENOTSUP;
   out->tokens = lls_pol_side_prefix(m, s, r, take, &out->on_host);
   return 0;
 }

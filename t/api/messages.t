@@ -335,4 +335,14 @@ is_deeply [$reply->{status}, $reply->{json}{error}{type}], [529, 'overloaded_err
 cmp_ok $reply->{headers}{'retry-after'}, '>', 0, '  and says when to try again';
 close $first;
 is $full->stop, 0, 'the server ends well';
+# ---- what the cache is said to hold ----------------------------------------------------
+for (['paged', ''], ['paged', "[cache.paged]\nprefix_sharing = off\n"], ['contiguous', '']) {
+    my ($cache, $more) = @$_;
+    my $shares = $cache eq 'paged' && $more eq '';
+    my $other  = Script->new(answers => ['Yes.'], rest => "[plugins]\ncache = $cache\n$more");
+    my @usage  = map { $other->say(0, { user('Call. '), max_tokens => 20 })->{json}{usage} } 1, 2;
+    my ($created, $read) = map { my $name = $_; [map { $_->{"cache_${name}_input_tokens"} > 0 ? 1 : 0 } @usage] } qw(creation read);
+    is_deeply [$created->[0], $read->[1]], $shares ? [1, 1] : [0, 0], "$cache: " . ($shares ? 'what is put into it is found' : 'nothing is said to be put into it');
+    is $other->server->stop, 0, '  the server ends well';
+}
 done_testing;
