@@ -21,6 +21,7 @@ struct program {
   int64_t arrival_ns; /* of its first request */
   int64_t served_ns;  /* time that its ended requests ran */
   int64_t waited_ns;  /* time that its ended requests waited */
+  int64_t asked_ns;   /* when its memory was last asked to stay; LLS_NEVER: not yet */
 };
 
 struct programs {
@@ -50,23 +51,38 @@ static inline uint32_t programs_home(const struct programs *p, uint64_t session)
   return (uint32_t)(hash >> 32) & p->mask;
 }
 
+/* Returns the session's place, or the free one that it would get. */
+static inline uint32_t programs_place(const struct programs *p, uint64_t session)
+{
+  uint32_t at = programs_home(p, session);
+  while (p->places[at].used && p->places[at].session != session)
+    at = (at + 1) & p->mask;
+  return at;
+}
+
+/* Returns the session's program, or NULL. */
+static inline struct program *programs_find(struct programs *p, uint64_t session)
+{
+  struct program *program = &p->places[programs_place(p, session)];
+  return program->used ? program : NULL;
+}
+
 /* Returns the program of the request's session; NULL: the request is of none, or the
  * table has no place for it. */
 static inline struct program *programs_of(struct programs *p, const struct lls_request *r)
 {
   if (r->session == NULL)
     return NULL;
-  uint32_t at = programs_home(p, r->session->id);
-  while (p->places[at].used && p->places[at].session != r->session->id)
-    at = (at + 1) & p->mask;
-  struct program *program = &p->places[at];
+  struct program *program = &p->places[programs_place(p, r->session->id)];
   if (program->used)
     return program;
   if (p->n > p->mask / 2)
     return NULL;
   p->n++;
-  *program = (struct program){
-      .used = true, .session = r->session->id, .arrival_ns = r->arrival_ns};
+  *program = (struct program){.used = true,
+                              .session = r->session->id,
+                              .arrival_ns = r->arrival_ns,
+                              .asked_ns = LLS_NEVER};
   return program;
 }
 
@@ -74,9 +90,7 @@ static inline struct program *programs_of(struct programs *p, const struct lls_r
  * search from their hash still finds them. */
 static inline void programs_forget(struct programs *p, uint64_t session)
 {
-  uint32_t hole = programs_home(p, session);
-  while (p->places[hole].used && p->places[hole].session != session)
-    hole = (hole + 1) & p->mask;
+  uint32_t hole = programs_place(p, session);
   if (!p->places[hole].used)
     return;
   for (uint32_t at = (hole + 1) & p->mask; p->places[at].used; at = (at + 1) & p->mask) {

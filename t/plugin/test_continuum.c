@@ -48,13 +48,13 @@ static void test_programs_by_arrival(void **state)
 
 /* Plans an instance with nothing but this session, and returns until when it is kept, in
  * ns after its end; LLS_NEVER: not at all. */
-static int64_t kept(struct bed *bed, const struct lls_session *session)
+static int64_t kept_at(struct bed *bed, const struct lls_session *session, int64_t now_ns)
 {
   struct lls_plan_item items[4];
   const struct lls_session *list[] = {session};
   const struct lls_step_view view = {
       .size = sizeof view,
-      .now_ns = session->ended_ns,
+      .now_ns = now_ns,
       .max_tokens = 4096,
       .max_sequences = 64,
       .cache = &bed->in->service,
@@ -70,6 +70,11 @@ static int64_t kept(struct bed *bed, const struct lls_session *session)
   assert_int_equal(items[0].mode, LLS_TIER_DEVICE);
   assert_int_equal(items[0].request, session->id);
   return items[0].until_ns - session->ended_ns;
+}
+
+static int64_t kept(struct bed *bed, const struct lls_session *session)
+{
+  return kept_at(bed, session, session->ended_ns);
 }
 
 /* 10,000 tokens take 10 s to compute again. A median of 2 s: 2 s * log2(10 ln 2 / 2) =
@@ -108,11 +113,38 @@ static void test_time_to_live(void **state)
   bed_close(&bed);
 }
 
+/* A session that was asked for and is not kept, say for lack of room, is asked for again
+ * after a while, or at once after its next answer. */
+static void test_asks_again(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("keep", "on");
+  struct lls_session s = {.size = sizeof s, .id = 5, .returns_ns = LLS_NEVER};
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.next.session = &s;
+  submit(&bed, 10, 1);
+  bed_step(&bed);
+  bed_finish(&bed, 10);
+  s.ended_by = LLS_SESSION_TOOL_CALL;
+  s.tokens = s.on_device = 100;
+  s.ended_ns = 100 * S;
+  s.until_ns = LLS_NEVER;
+  assert_int_equal(kept(&bed, &s), 2 * S);
+  assert_int_equal(kept_at(&bed, &s, s.ended_ns + S / 20), LLS_NEVER);
+  assert_int_equal(kept_at(&bed, &s, s.ended_ns + S / 5), 2 * S);
+  s.ended_ns += S / 4;
+  assert_int_equal(kept(&bed, &s), 2 * S);
+  bed_close(&bed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_programs_by_arrival),
       cmocka_unit_test(test_time_to_live),
+      cmocka_unit_test(test_asks_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,8 @@
 
 #include <math.h>
 
-#define MEAN_PART 0.05 /* weight of a new sample in wait_ns */
+#define MEAN_PART 0.05               /* weight of a new sample in wait_ns */
+#define AGAIN_NS  INT64_C(100000000) /* from a lease that was refused to the next try */
 #define LN_2      0.69314718055994530942
 
 struct params {
@@ -90,17 +91,15 @@ static double best_time(double benefit_ns, double median_ns)
   return slope > 1 ? median_ns * log2(slope) : 0;
 }
 
-/* Returns until when the session is kept, or LLS_NEVER: not at all. A return without its
- * memory waits like a new request, weighted with `memory`, and computes its tokens
- * again. */
+/* Returns until when the session, whose tool runs, is kept, or LLS_NEVER: not at all. A
+ * return without its memory waits like a new request, weighted with `memory`, and
+ * computes its tokens again. */
 static int64_t keep_until(const struct continuum *c, const struct lls_session *s)
 {
   const struct lls_cost *cost = c->base.host->cost;
   double benefit_ns = c->params.memory * c->wait_ns;
   double ns = (double)c->params.unknown;
   int64_t again_ns = cost->prefill_ns(cost->context, s->tokens, 0);
-  if (s->ended_by != LLS_SESSION_TOOL_CALL || s->on_device == 0)
-    return LLS_NEVER;
   if (again_ns > 0)
     benefit_ns += (double)again_ns;
   if (s->returns_ns > s->ended_ns)
@@ -110,19 +109,35 @@ static int64_t keep_until(const struct continuum *c, const struct lls_session *s
   return ns >= 1 ? s->ended_ns + (int64_t)ns : LLS_NEVER;
 }
 
-/* Keeps each session once, in the first plan after its last answer. */
+/* Returns true if the session's memory may be asked to stay now. A lease that was
+ * refused, say for lack of room, is not asked for in each plan: to refuse it takes the
+ * manager a walk over the session's blocks. */
+static bool may_ask(struct continuum *c, const struct lls_session *s, int64_t now_ns)
+{
+  if (s->ended_by != LLS_SESSION_TOOL_CALL || s->on_device == 0 ||
+      s->until_ns != LLS_NEVER || now_ns - s->ended_ns >= c->params.most)
+    return false;
+  const struct program *program = programs_find(&c->programs, s->id);
+  return program == NULL || program->asked_ns < s->ended_ns ||
+         now_ns - program->asked_ns >= AGAIN_NS;
+}
+
+/* Keeps each session in the first plan after its last answer. */
 static void keep_sessions(struct continuum *c, const struct lls_step_view *view,
                           struct lls_plan *out)
 {
   c->kept = 0;
   for (uint32_t i = 0; i < view->n_sessions; i++) {
     const struct lls_session *s = view->sessions[i];
-    int64_t until_ns = s->until_ns == LLS_NEVER ? keep_until(c, s) : LLS_NEVER;
+    int64_t until_ns = may_ask(c, s, view->now_ns) ? keep_until(c, s) : LLS_NEVER;
     if (until_ns <= view->now_ns)
       continue;
     if (out->n_items == out->max_items)
       return;
     lls_plan_retain(out, s, LLS_TIER_DEVICE, until_ns);
+    struct program *program = programs_find(&c->programs, s->id);
+    if (program != NULL)
+      program->asked_ns = view->now_ns;
     c->kept++;
   }
 }
