@@ -70,6 +70,12 @@ is $message->{headers}{'x-llmserve-ignored'}, undef, 'a hint is not ignored';
 my ($claude) = named('user_session_1', 'user_session_1');
 cmp_ok $claude->{returns_in_seconds}, '>', 3500, '  it says how long to keep the prompt';
 
+$server->post('/v1/messages', { max_tokens => 2, prompt_cache_key => 'mine', metadata => { user_id => 'user_2' }, messages => [{ role => 'user', content => 'a' },
+    { role => 'assistant', content => [{ type => 'tool_use', id => '1', name => 'f', input => {} }] },
+    { role => 'user', content => [{ type => 'tool_result', tool_use_id => '1', content => [{ type => 'text', text => 'b', cache_control => { type => 'ephemeral', ttl => '1h' } }] }] }] });
+my ($own) = named('mine', 'user_2');
+cmp_ok $own->{returns_in_seconds} // 0, '>', 3500, '  a key names the session before user_id does, and a result has a hint, too';
+
 # ---- responses ---------------------------------------------------------------------------
 SKIP: {
     skip Batches::missing(), 4 if Batches::missing();

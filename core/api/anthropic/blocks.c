@@ -39,6 +39,16 @@ static void take_hints(const json_t *list, const char **ttl)
   json_array_foreach((json_t *)list, i, object) take_hint(object, ttl);
 }
 
+/* Takes the hints of a message's blocks, and of the blocks in results of tools. */
+static void take_message_hints(const json_t *message, const char **ttl)
+{
+  size_t i;
+  const json_t *block, *content = json_object_get(message, "content");
+  take_hints(content, ttl);
+  json_array_foreach((json_t *)content, i, block)
+      take_hints(json_object_get(block, "content"), ttl);
+}
+
 const char *lls_messages_hint(const json_t *body)
 {
   const char *ttl = NULL;
@@ -48,7 +58,7 @@ const char *lls_messages_hint(const json_t *body)
   take_hints(json_object_get(body, "system"), &ttl);
   take_hints(json_object_get(body, "tools"), &ttl);
   json_array_foreach(json_object_get(body, "messages"), i, message)
-      take_hints(json_object_get(message, "content"), &ttl);
+      take_message_hints(message, &ttl);
   return ttl;
 }
 

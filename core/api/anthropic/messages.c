@@ -164,10 +164,11 @@ static int add_user(const json_t *body, json_t *chat, struct lls_unknown_names *
     return bad(error, "metadata", "must be an object");
   if (is_given(user) && !json_is_string(user))
     return bad(error, "metadata.user_id", "must be a string");
-  if (is_given(user)) { /* agents put the id of their session in it */
+  if (is_given(user))
     json_object_set(chat, "user", user);
+  /* agents put the id of their session in it */
+  if (is_given(user) && !is_given(json_object_get(chat, "prompt_cache_key")))
     json_object_set(chat, "prompt_cache_key", user);
-  }
   json_object_foreach(metadata, name, value)
   {
     char note[96];
