@@ -260,6 +260,8 @@ static bool has_factors(const float *factors, uint32_t pairs)
   return factors[pairs - 1] > 0 && (pairs == LLS_MAX_ROPE_PAIRS || factors[pairs] == 0);
 }
 
+#define HEAD_SIZE_MAX (1 << 12) /* dimensions of a head */
+
 /* Keeps every product of two sizes far below 64 bits; the error names the size that is
  * too large. */
 static int check_sizes(const struct lls_json *json, const struct lls_model_config *c,
@@ -272,7 +274,7 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
       {"layers", c->layers, LLS_MAX_LAYERS},
       {"hidden size", c->hidden, 1 << 20},
       {"heads", c->heads, 1 << 14},
-      {"head size", c->head_dim, 1 << 12},
+      {"head size", c->head_dim, HEAD_SIZE_MAX},
       {"feed-forward size", c->ffn, 1 << 24},
       {"vocabulary", c->vocab, 1 << 26},
       {"embedding size", c->embed_dim, 1 << 20},
@@ -284,6 +286,13 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
       {"value heads", c->recurrent.value_heads, 1 << 14},
       {"size of a key", c->recurrent.key_dim, LLS_MAX_KEY_DIM},
       {"size of a value", c->recurrent.value_dim, 1 << 12},
+      {"rank of queries", c->latent.query_rank, 1 << 20},
+      {"unrotated size of a key", c->latent.nope, HEAD_SIZE_MAX},
+      {"size of a latent's value", c->latent.value, HEAD_SIZE_MAX},
+      {"width of a mixture", c->mixture.latent, 1 << 20},
+      {"rank of LAUREL", c->laurel, 1 << 20},
+      {"inputs of a layer", c->layer_inputs, 1 << 20},
+      {"vocabulary of a layer", c->layer_input_vocab, 1 << 26},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
     if (sizes[i].value > sizes[i].limit)
@@ -324,6 +333,9 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
     return lls_fail(err, -EINVAL, "%s: %u of %u groups of %u experts cannot be chosen",
                     json->file, c->mixture.used_groups, c->mixture.groups,
                     c->mixture.experts);
+  if (c->mixture.groups > LLS_MAX_EXPERT_GROUPS)
+    return lls_fail(err, -ENOTSUP, "%s: %u groups of experts: at most %d are supported",
+                    json->file, c->mixture.groups, LLS_MAX_EXPERT_GROUPS);
   if (c->mixture.shared > 1 << 24)
     return lls_fail(err, -EINVAL, "%s: no model has a shared expert of %u columns",
                     json->file, c->mixture.shared);
@@ -331,6 +343,49 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
     return lls_fail(err, -EINVAL, "%s: the norm's epsilon should be between 0 and 1",
                     json->file);
   return 0;
+}
+
+/* Checks the sizes that a layer has of its own: kernels divide heads by KV heads, and
+ * read the keys and values of another layer as if they were their own. */
+static int check_layer(const struct lls_json *json, const struct lls_model_config *c,
+                       uint32_t i, struct lls_error *err)
+{
+  const struct lls_layer_config *layer = &c->layer[i];
+  uint32_t kv_heads = lls_layer_kv_heads(c, i), dim = lls_layer_head_dim(c, i);
+  uint32_t turned = layer->rope == LLS_LAYER_ROPE_LOCAL ? c->local_rope.dims
+                    : layer->rope == LLS_LAYER_ROPE     ? c->rope.dims
+                                                        : 0;
+  if (c->heads % kv_heads != 0)
+    return lls_fail(err, -EINVAL,
+                    "%s: %u attention heads cannot share %u key-value heads of layer %u "
+                    "evenly",
+                    json->file, c->heads, kv_heads, i);
+  if (dim > HEAD_SIZE_MAX)
+    return lls_fail(err, -EINVAL,
+                    "%s: layer %u has heads of %u dimensions, of at most %u", json->file,
+                    i, dim, HEAD_SIZE_MAX);
+  if (turned > dim || turned % 2 != 0)
+    return lls_fail(err, -EINVAL,
+                    "%s: %u of %u dimensions of a head of layer %u cannot be rotated",
+                    json->file, turned, dim, i);
+  if (layer->shares && (kv_heads != lls_layer_kv_heads(c, layer->keeper) ||
+                        dim != lls_layer_head_dim(c, layer->keeper)))
+    return lls_fail(
+        err, -EINVAL,
+        "%s: layer %u cannot attend to the keys and values of layer %u, whose "
+        "heads differ",
+        json->file, i, layer->keeper);
+  return 0;
+}
+
+static int check_layers(const struct lls_json *json, const struct lls_model_config *c,
+                        struct lls_error *err)
+{
+  int rc = 0;
+  for (uint32_t i = 0; rc == 0 && i < c->layers; i++)
+    if (lls_layer_attends(c, i))
+      rc = check_layer(json, c, i, err);
+  return rc;
 }
 
 /* Finds out whether a model that sentence-transformers pools has a head, as its class
@@ -418,6 +473,8 @@ static int configure(const char *folder, const struct lls_json *json, bool encod
     rc = read_dense(folder, out, err);
   if (rc == 0)
     rc = check_sizes(json, out, err);
+  if (rc == 0)
+    rc = check_layers(json, out, err);
   if (rc == 0)
     rc = read_tokens(folder, json, out, err);
   if (rc == 0)

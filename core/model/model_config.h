@@ -99,6 +99,9 @@ struct lls_layer_config {
   float xielu[2]; /* alpha_p and alpha_n of xIELU, where the file lists them */
 };
 
+#define LLS_MAX_EXPERT_GROUPS                                                            \
+  32 /* a kernel has a bit for each; published models have 8 */
+
 /* A mixture of experts: for each row a router's scores choose some of the experts. */
 struct lls_mixture_config {
   uint32_t experts;  /* 0 = no layer has a mixture */

@@ -310,6 +310,45 @@ static void test_refusals(void **state)
     expect_refusal(state, cases[i].text, cases[i].code, cases[i].sentence);
 }
 
+/* A layer may have sizes of its own. */
+#define MIMO(more)                                                                       \
+  MODEL("MiMoV2Flash", "\"num_key_value_heads\":2,\"v_head_dim\":8,\"head_dim\":8,"      \
+                       "\"hybrid_layer_pattern\":[0,1],\"n_routed_experts\":66,"         \
+                       "\"num_experts_per_tok\":1,\"moe_intermediate_size\":16,"         \
+                       "\"partial_rotary_factor\":0.5," more)
+#define GEMMA4(more)                                                                     \
+  MODEL("Gemma4", "\"layer_types\":[\"sliding_attention\",\"full_attention\"],"          \
+                  "\"num_key_value_heads\":2,\"head_dim\":8," more)
+
+static void test_sizes_of_layers(void **state)
+{
+  static const struct {
+    const char *text;
+    int code;
+    const char *sentence;
+  } cases[] = {
+      {MIMO("\"swa_num_key_value_heads\":3"), -EINVAL,
+       "8 attention heads cannot share 3 key-value heads of layer 1"},
+      {MIMO("\"swa_num_key_value_heads\":2147483647"), -EINVAL,
+       "cannot share 2147483647 key-value heads of layer 1"},
+      {MIMO("\"n_group\":33"), -ENOTSUP, "33 groups of experts: at most 32"},
+      {GEMMA4("\"per_layer_config\":{\"0\":{\"num_key_value_heads\":3}}"), -EINVAL,
+       "cannot share 3 key-value heads of layer 0"},
+      {GEMMA4("\"global_head_dim\":8192"), -EINVAL, "no model has 8192 as head size"},
+      {GEMMA4("\"hidden_size_per_layer_input\":2147483647"), -EINVAL,
+       "no model has 2147483647 as inputs of a layer"},
+      {MODEL("DeepseekV3",
+             "\"kv_lora_rank\":16,\"qk_nope_head_dim\":536870904,\"qk_rope_head_dim\":8,"
+             "\"n_routed_experts\":4,\"num_experts_per_tok\":1,"
+             "\"moe_intermediate_size\":16"),
+       -EINVAL, "no model has 536870904 as unrotated size of a key"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    expect_refusal(state, cases[i].text, cases[i].code, cases[i].sentence);
+  assert_int_equal(
+      read_good(state, MIMO("\"swa_num_key_value_heads\":4")).layer[1].kv_heads, 4);
+}
+
 static void test_no_model_folder(void **state)
 {
   struct folder *folder = *state;
@@ -335,6 +374,7 @@ int main(void)
       IN_FOLDER(test_eos_is_the_union),
       IN_FOLDER(test_sampling_defaults),
       IN_FOLDER(test_refusals),
+      IN_FOLDER(test_sizes_of_layers),
       IN_FOLDER(test_no_model_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
