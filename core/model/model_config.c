@@ -261,6 +261,7 @@ static bool has_factors(const float *factors, uint32_t pairs)
 }
 
 #define HEAD_SIZE_MAX (1 << 12) /* dimensions of a head */
+#define LATENT_MAX    512 /* inputs of a head's matrices: scratch of CPU threads has 576 */
 
 /* Keeps every product of two sizes far below 64 bits; the error names the size that is
  * too large. */
@@ -287,7 +288,8 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
       {"size of a key", c->recurrent.key_dim, LLS_MAX_KEY_DIM},
       {"size of a value", c->recurrent.value_dim, 1 << 12},
       {"rank of queries", c->latent.query_rank, 1 << 20},
-      {"unrotated size of a key", c->latent.nope, HEAD_SIZE_MAX},
+      {"rank of a latent", c->latent.rank, LATENT_MAX},
+      {"unrotated size of a key", c->latent.nope, LATENT_MAX},
       {"size of a latent's value", c->latent.value, HEAD_SIZE_MAX},
       {"width of a mixture", c->mixture.latent, 1 << 20},
       {"rank of LAUREL", c->laurel, 1 << 20},

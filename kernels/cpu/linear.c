@@ -16,6 +16,8 @@
  * bf16 that is 4 GB/s, at 96 rows it would be 21. The order of additions does not depend
  * on any of this (linear.h).
  */
+#include <errno.h>
+
 #include "core/base/least.h"
 #include "kernels/cpu/codes.h"
 #include "kernels/cpu/cpu.h"
@@ -482,6 +484,11 @@ void lls_cpu_linear_heads(struct lls_cpu_device *d, const struct lls_cpu_heads *
                           size_t n_rows)
 {
   struct heads h = {d, of, n_rows};
-  if (n_rows > 0)
+  size_t inputs = of->heads > 0 ? of->weights[0]->columns : 0;
+  if (inputs > LLS_HEAD_DIM_MAX)
+    lls_cpu_step_fail(d, -ENOTSUP,
+                      "heads' matrices of %zu inputs: at most %d are supported", inputs,
+                      LLS_HEAD_DIM_MAX);
+  else if (n_rows > 0)
     lls_cpu_run(d->threads, heads_task, &h);
 }

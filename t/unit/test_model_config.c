@@ -319,6 +319,9 @@ static void test_refusals(void **state)
 #define GEMMA4(more)                                                                     \
   MODEL("Gemma4", "\"layer_types\":[\"sliding_attention\",\"full_attention\"],"          \
                   "\"num_key_value_heads\":2,\"head_dim\":8," more)
+#define LATENT(more)                                                                     \
+  MODEL("DeepseekV3", "\"qk_rope_head_dim\":8,\"n_routed_experts\":4,"                   \
+                      "\"num_experts_per_tok\":1,\"moe_intermediate_size\":16," more)
 
 static void test_sizes_of_layers(void **state)
 {
@@ -337,11 +340,12 @@ static void test_sizes_of_layers(void **state)
       {GEMMA4("\"global_head_dim\":8192"), -EINVAL, "no model has 8192 as head size"},
       {GEMMA4("\"hidden_size_per_layer_input\":2147483647"), -EINVAL,
        "no model has 2147483647 as inputs of a layer"},
-      {MODEL("DeepseekV3",
-             "\"kv_lora_rank\":16,\"qk_nope_head_dim\":536870904,\"qk_rope_head_dim\":8,"
-             "\"n_routed_experts\":4,\"num_experts_per_tok\":1,"
-             "\"moe_intermediate_size\":16"),
-       -EINVAL, "no model has 536870904 as unrotated size of a key"},
+      {LATENT("\"kv_lora_rank\":16,\"qk_nope_head_dim\":536870904"), -EINVAL,
+       "no model has 536870904 as unrotated size of a key"},
+      {LATENT("\"kv_lora_rank\":16,\"qk_nope_head_dim\":576"), -EINVAL,
+       "no model has 576 as unrotated size of a key, the most allowed is 512"},
+      {LATENT("\"kv_lora_rank\":1024,\"qk_nope_head_dim\":8"), -EINVAL,
+       "no model has 1024 as rank of a latent"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
     expect_refusal(state, cases[i].text, cases[i].code, cases[i].sentence);
