@@ -104,17 +104,22 @@ int lls_pol_side_fetch(struct lls_pol_side *m, const struct lls_retained *what)
 
 /* ---- ends ------------------------------------------------------------------------- */
 
-/* Has no other sequence blocks? */
+/* Has no other sequence blocks on the device? Those that wait on the host have rows. */
 static bool is_alone(const struct lls_pol_side *m, const struct lls_pol_sequence *s)
 {
-  return m->rows.n_free + (s->row != LLS_POL_NIL) == m->rows.n_rows;
+  if (m->rows.n_free + (s->row != LLS_POL_NIL) == m->rows.n_rows)
+    return true;
+  for (uint32_t i = 0; i < m->rows.n_slots; i++)
+    if (&m->rows.sequences[i] != s && m->rows.sequences[i].where == LLS_POL_ON_DEVICE)
+      return false;
+  return true;
 }
 
 void side_note_crowd(struct lls_pol_side *m, const struct lls_pol_sequence *s,
                      uint64_t units)
 {
-  if (m->leases.n > 0 && is_alone(m, s) &&
-      units > lls_pol_slabs_available(&m->slabs[LLS_TIER_DEVICE]))
+  if (m->leases.n > 0 && units > lls_pol_slabs_available(&m->slabs[LLS_TIER_DEVICE]) &&
+      is_alone(m, s))
     m->crowded = true;
 }
 

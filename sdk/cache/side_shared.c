@@ -8,11 +8,13 @@
 
 /* ---- blocks on the host ------------------------------------------------------------ */
 
-/* Counts what lacks on the device of a prefix of n blocks: blocks by class, and the
- * tokens that any of them is of. */
+/* The blocks that a prefix of n blocks gives their first holder, by class: those that
+ * lack on the device, and those that are kept there. Returns the tokens that any of the
+ * former is of. */
 static uint32_t count_lacking(const struct lls_pol_side *m, const struct lls_request *r,
                               uint32_t n, uint32_t *blocks, uint32_t *all)
 {
+  const struct lls_pol_slabs *slabs = &m->slabs[LLS_TIER_DEVICE];
   uint32_t tokens = 0;
   for (uint32_t i = 0; i < n; i++) {
     bool lacks = false;
@@ -20,10 +22,13 @@ static uint32_t count_lacking(const struct lls_pol_side *m, const struct lls_req
       uint32_t kind = m->full[LLS_TIER_DEVICE][group].kind;
       if (i < lls_pol_tree_begin(&m->tree, group, n))
         continue;
-      bool here = side_known(m, r, group, i) != LLS_POL_NIL;
+      uint32_t unit = side_known(m, r, group, i);
       all[kind]++;
-      blocks[kind] += !here;
-      lacks |= !here;
+      if (unit == LLS_POL_NIL)
+        blocks[kind]++;
+      else if (lls_pol_slabs_holders(slabs, unit) == 0)
+        blocks[slabs->slabs[unit / slabs->slab_units].kind]++;
+      lacks |= unit == LLS_POL_NIL;
     }
     tokens += lacks ? m->block_tokens : 0;
   }

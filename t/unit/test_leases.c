@@ -265,6 +265,80 @@ static void test_alone(void **state)
   rig_end(&r);
 }
 
+/* Sequences that wait on the host have nothing of the device. */
+static void test_others_are_swapped(void **state)
+{
+  (void)state;
+  begin(full, 1);
+  r.geometry.device_units = 24;
+  r.geometry.host_units = 40;
+  rig_end(&r);
+  r.side = rig_side(&r);
+  r.side->leases.share = 0.9;
+  struct rig_request kept = *submit(1, 40);
+  serve(&r.requests[1]);
+  assert_int_equal(retain(&kept, 7, FOREVER), 40);
+  struct rig_request *other = submit(2, 20), *large = submit(1, 60);
+  assert_int_equal(step(other), LLS_RESERVE_OK);
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_preempt(r.side, &other->view, LLS_PREEMPT_SWAP), 0);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  rig_copy(&r);
+  assert_true(serve(large));
+  rig_end(&r);
+}
+
+/* A step that fetches the keys to the tier. */
+static void fetch(const struct rig_request *q, uint32_t tier, uint32_t n_keys)
+{
+  const struct lls_retained what = {
+      .size = sizeof what, .tier = tier, .keys = q->keys, .n_keys = n_keys};
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_fetch(r.side, &what), n_keys * TOKENS);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  rig_copy(&r);
+}
+
+/* Its prefix is on the host, and in part on the device: 12 blocks are leased, 8 are kept,
+ * and the 6 that come from the host find 4 free. */
+static void test_alone_with_a_prefix(void **state)
+{
+  struct lls_prefix prefix = {.size = sizeof prefix};
+  (void)state;
+  begin(full, 1);
+  r.geometry.device_units = 24;
+  r.geometry.host_units = 40;
+  rig_end(&r);
+  r.side = rig_side(&r);
+  r.side->leases.share = 0.9;
+  struct rig_request q = *submit(1, 56);
+  serve(&r.requests[1]);
+  fetch(&q, LLS_TIER_HOST, 14);
+  fill();
+  struct rig_request kept = *submit(2, 48);
+  serve(&r.requests[2]);
+  assert_int_equal(retain(&kept, 7, FOREVER), 48);
+  fetch(&q, LLS_TIER_DEVICE, 8);
+  struct rig_request *again = &r.requests[1];
+  *again = q;
+  again->view.id = ++r.ids;
+  again->view.prompt_tokens = 57;
+  again->view.cached_tokens = 0;
+  again->view.keys = again->keys;
+  assert_int_equal(lls_pol_face_admit(r.side, &again->view), 0);
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_prefix(r.side, &again->view, true, &prefix), 0);
+  assert_int_equal(lls_pol_face_reserve(r.side, &again->view, 1, 0, 0), LLS_RESERVE_OK);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  assert_int_equal(prefix.tokens, 56);
+  assert_int_equal(prefix.on_host, 24);
+  rig_copy(&r);
+  again->run = 1;
+  rig_compute(&r, again, 56);
+  free(rig_audit(&r));
+  rig_end(&r);
+}
+
 /* A scheduler that asks before it reserves is not made to wait either. */
 static void test_asked(void **state)
 {
@@ -368,7 +442,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_until_its_time), cmocka_unit_test(test_again),
       cmocka_unit_test(test_hole),           cmocka_unit_test(test_share),
-      cmocka_unit_test(test_alone),          cmocka_unit_test(test_asked),
+      cmocka_unit_test(test_alone),          cmocka_unit_test(test_others_are_swapped),
+      cmocka_unit_test(test_asked),          cmocka_unit_test(test_alone_with_a_prefix),
       cmocka_unit_test(test_fetch),          cmocka_unit_test(test_handed_over),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
