@@ -210,7 +210,7 @@ static void leave(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
 
 static uint32_t victim(void *context, uint32_t kind, uint32_t *since)
 {
-  struct lls_pol_tree_tier *at = context;
+  const struct lls_pol_tree_tier *at = context;
   const struct lls_pol_tree *t = at->tree;
   uint32_t first = at->kept[kind].first, place = first;
   for (uint32_t i = 0; i < MOST_TRIED && place != LLS_POL_NIL; i++)
@@ -219,23 +219,22 @@ static uint32_t victim(void *context, uint32_t kind, uint32_t *since)
     else
       place = t->places[place].next;
   if (place == LLS_POL_NIL || !may_leave(t, at->number, place))
-    place = at->forced = first;
+    place = first;
   if (place == LLS_POL_NIL)
     return place;
   *since = t->places[place].since;
   return t->places[place].unit;
 }
 
+/* Blocks that others follow leave too: as the victim, or with their slab. */
 static bool drop(void *context, uint32_t unit)
 {
   struct lls_pol_tree_tier *at = context;
   struct lls_pol_tree *t = at->tree;
   uint32_t place = *place_of(t, at->number, unit);
-  bool may = may_leave(t, at->number, place) || place == at->forced;
   uint64_t changes = (uint64_t)LEAVE_CHANGES * t->n_groups * t->n_tiers;
-  if (!lls_pol_journal_has_room(t->journal, changes) || !may)
+  if (!lls_pol_journal_has_room(t->journal, changes))
     return false;
-  at->forced = LLS_POL_NIL;
   set(t, &t->n_dropped, t->n_dropped + 1);
   leave(t, at->number, place);
   return true;
@@ -306,7 +305,6 @@ void lls_pol_tree_make_empty(struct lls_pol_tree *t)
   for (uint32_t tier = 0; tier < t->n_tiers; tier++) {
     struct lls_pol_tree_tier *at = &t->tiers[tier];
     memset(at->place_of, 0xff, lls_pol_slabs_blocks(at->slabs) * sizeof *at->place_of);
-    at->forced = LLS_POL_NIL;
     for (uint32_t kind = 0; kind < LLS_POL_MAX_CLASSES; kind++)
       at->kept[kind] = (struct lls_pol_kept){
           .first = LLS_POL_NIL, .last = LLS_POL_NIL, .ahead = LLS_POL_NIL};

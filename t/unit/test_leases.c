@@ -12,6 +12,11 @@ static const struct lls_group_form kv[] = {
     {.form = LLS_FORM_KV, .block_units = 1, .flags = 3, .ratio = 1}};
 static const struct lls_group full[] = {
     {.size = sizeof *full, .kind = LLS_GROUP_FULL, .n_forms = 1, .forms = kv}};
+static const struct lls_group_form with_int8[] = {
+    {.form = LLS_FORM_KV, .block_units = 2, .flags = 3, .ratio = 1},
+    {.form = LLS_FORM_INT8, .block_units = 1, .flags = 3, .ratio = 1}};
+static const struct lls_group int8[] = {
+    {.size = sizeof *full, .kind = LLS_GROUP_FULL, .n_forms = 2, .forms = with_int8}};
 static const struct lls_group with_window[] = {
     {.size = sizeof *full, .kind = LLS_GROUP_FULL, .n_forms = 1, .forms = kv},
     {.size = sizeof *full,
@@ -411,6 +416,31 @@ static void test_fetch(void **state)
   rig_end(&r);
 }
 
+/* A host that is full of a prefix, in int8, has room for a swapped sequence, whose block
+ * is as large as two of these. They leave although others follow them. */
+static void test_swap_to_a_full_host(void **state)
+{
+  (void)state;
+  begin(int8, 1);
+  r.geometry.host_units = 6;
+  r.geometry.host_form = LLS_FORM_INT8;
+  rig_end(&r);
+  r.side = rig_side(&r);
+  struct rig_request q = *submit(1, 24);
+  serve(&r.requests[1]);
+  fetch(&q, LLS_TIER_HOST, 6);
+  fill();
+  struct rig_request *other = submit(2, 3);
+  assert_int_equal(step(other), LLS_RESERVE_OK);
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  assert_int_equal(lls_pol_face_preempt(r.side, &other->view, LLS_PREEMPT_SWAP), 0);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  rig_copy(&r);
+  free(rig_audit(&r));
+  assert_int_equal(found(&q), 0);
+  rig_end(&r);
+}
+
 static void test_handed_over(void **state)
 {
   struct lls_blob blob;
@@ -440,11 +470,17 @@ static void test_handed_over(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_until_its_time), cmocka_unit_test(test_again),
-      cmocka_unit_test(test_hole),           cmocka_unit_test(test_share),
-      cmocka_unit_test(test_alone),          cmocka_unit_test(test_others_are_swapped),
-      cmocka_unit_test(test_asked),          cmocka_unit_test(test_alone_with_a_prefix),
-      cmocka_unit_test(test_fetch),          cmocka_unit_test(test_handed_over),
+      cmocka_unit_test(test_until_its_time),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_hole),
+      cmocka_unit_test(test_share),
+      cmocka_unit_test(test_alone),
+      cmocka_unit_test(test_others_are_swapped),
+      cmocka_unit_test(test_asked),
+      cmocka_unit_test(test_alone_with_a_prefix),
+      cmocka_unit_test(test_fetch),
+      cmocka_unit_test(test_handed_over),
+      cmocka_unit_test(test_swap_to_a_full_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

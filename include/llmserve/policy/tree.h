@@ -17,7 +17,8 @@
  *     sequence releases its last block first, so a node leaves after its children. The
  *     node's blocks of other groups leave with it: without it they are useless. A block
  *     that the node has in another tier too leaves at any time. A block that others
- *     follow leaves as well if no other is found soon: these have no parent then.
+ *     follow leaves as well if no other is found soon, or with its slab: these have no
+ *     parent then.
  *   - in other groups, the first of the list, whatever follows it
  *
  * A request may begin after n blocks if in each group all blocks exist that are read
@@ -68,7 +69,6 @@ struct lls_pol_tree_tier {
   struct lls_pol_slabs *slabs;
   uint32_t number;
   uint32_t *place_of; /* (blocks of the slabs) LLS_POL_NIL: not in the tree */
-  uint32_t forced;    /* a place that leaves although others follow it, or LLS_POL_NIL */
   struct lls_pol_kept kept[LLS_POL_MAX_CLASSES];
 };
 
