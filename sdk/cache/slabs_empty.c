@@ -60,14 +60,16 @@ static uint32_t giver(const struct lls_pol_slabs *s, uint32_t kind)
   if (s->owner.moved != NULL && !s->may_move)
     return best;
   for (uint32_t other = 0; other < s->n_classes; other++) {
-    if (other == kind || !has_spare(s, other))
+    if (other == kind)
       continue;
     bool gives = victim_of(s, other, &since) != LLS_POL_NIL;
-    if (best == LLS_POL_NIL || (gives && (!has_victim || is_older(since, oldest)))) {
-      best = other;
-      has_victim |= gives;
-      oldest = since;
-    }
+    bool better = gives && (!has_victim || is_older(since, oldest));
+    /* has_spare looks at all slabs: asked last, since a step may copy many blocks */
+    if ((best != LLS_POL_NIL && !better) || !has_spare(s, other))
+      continue;
+    best = other;
+    has_victim |= gives;
+    oldest = since;
   }
   return best;
 }
