@@ -8,6 +8,10 @@
  */
 #include "side_inside.h"
 
+/* Blocks that a step looks at, copied or not: some 50 us. A long session that ends leaves
+ * thousands at once. */
+#define MOST_LOOKED_AT 256
+
 void side_copy_known(struct lls_pol_side *m, uint32_t group, uint32_t from_tier,
                      uint32_t from, uint32_t to, uint32_t order)
 {
@@ -84,8 +88,9 @@ void lls_pol_side_to_host(struct lls_pol_side *m, uint64_t units)
   if (m->tree.n_tiers < 2 || !m->shares)
     return;
   lls_pol_slabs_verb(&m->slabs[LLS_TIER_HOST]);
-  while (units > 0 && (list = oldest(m)) != NULL && side_can_note(m, 4) &&
-         lls_pol_side_can_copy(m, 1)) {
+  for (uint32_t i = 0; i < MOST_LOOKED_AT && units > 0 && (list = oldest(m)) != NULL &&
+                       side_can_note(m, 4) && lls_pol_side_can_copy(m, 1);
+       i++) {
     uint32_t place = list->ahead, copied = copy_place(m, place);
     if (list->ahead == place)
       side_set(m, &list->ahead, m->tree.places[place].next);

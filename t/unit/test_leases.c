@@ -441,6 +441,34 @@ static void test_swap_to_a_full_host(void **state)
   rig_end(&r);
 }
 
+/* Copies that a step lists beside it, however fast the link is. */
+static uint32_t copies_to_host(void)
+{
+  const struct lls_copy *copies;
+  assert_int_equal(lls_pol_face_begin(r.side), 0);
+  lls_pol_side_to_host(r.side, UINT64_MAX);
+  uint32_t n = (uint32_t)lls_pol_face_copies(r.side, &copies);
+  assert_int_equal(lls_pol_face_commit(r.side), 0);
+  rig_copy(&r);
+  return n;
+}
+
+/* Many blocks that wait for reuse are copied in several steps: each plan is short. */
+static void test_a_few_in_each_step(void **state)
+{
+  (void)state;
+  begin(full, 1);
+  r.geometry.device_units = r.geometry.host_units = UNITS;
+  rig_end(&r);
+  r.side = rig_side(&r);
+  for (uint32_t i = 0; i < 14; i++)
+    assert_true(serve(submit(0, 80)));
+  assert_int_equal(copies_to_host(), 256);
+  assert_int_equal(copies_to_host(), 24);
+  assert_int_equal(copies_to_host(), 0);
+  rig_end(&r);
+}
+
 static void test_handed_over(void **state)
 {
   struct lls_blob blob;
@@ -480,6 +508,7 @@ int main(void)
       cmocka_unit_test(test_alone_with_a_prefix),
       cmocka_unit_test(test_fetch),
       cmocka_unit_test(test_handed_over),
+      cmocka_unit_test(test_a_few_in_each_step),
       cmocka_unit_test(test_swap_to_a_full_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
