@@ -266,6 +266,13 @@ bool lls_pol_leases_make_room(struct lls_pol_leases *l, uint32_t tier,
   return true;
 }
 
+void lls_pol_leases_end(struct lls_pol_leases *l, uint32_t tier)
+{
+  for (uint32_t i = 0; i < l->max && l->n > 0; i++)
+    if (l->leases[i].first != LLS_POL_NIL && l->leases[i].tier == tier)
+      end(l, i);
+}
+
 /* ---- state and audit ----------------------------------------------------------- */
 
 void lls_pol_leases_mark(const struct lls_pol_leases *l, uint32_t tier, uint32_t *marks)

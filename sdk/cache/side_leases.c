@@ -134,12 +134,9 @@ bool side_fits(struct lls_pol_side *m, const struct lls_pol_sequence *s,
 
 void side_end_leases(struct lls_pol_side *m)
 {
-  uint32_t all[LLS_POL_MAX_CLASSES];
   if (m->leases.n > 0)
     lls_pol_leases_expire(&m->leases, m->host->now(m->host->context));
-  for (uint32_t i = 0; i < LLS_POL_MAX_CLASSES; i++)
-    all[i] = UINT32_MAX;
   if (m->crowded)
-    lls_pol_leases_make_room(&m->leases, LLS_TIER_DEVICE, all);
+    lls_pol_leases_end(&m->leases, LLS_TIER_DEVICE);
   m->crowded = false;
 }

@@ -66,6 +66,8 @@ int lls_pol_leases_take(struct lls_pol_leases *, uint64_t session, uint32_t tier
                         const struct lls_key *keys, uint32_t n_keys, int64_t until_ns);
 /* Ends leases whose time has come. */
 void lls_pol_leases_expire(struct lls_pol_leases *, int64_t now_ns);
+/* Ends all of the tier's leases, whatever their time. Not in a transaction. */
+void lls_pol_leases_end(struct lls_pol_leases *, uint32_t tier);
 /* Ends the tier's leases, those of the soonest end first, until so many blocks of each
  * class fit; false: they do not, or the journal is full. */
 bool lls_pol_leases_make_room(struct lls_pol_leases *, uint32_t tier,
