@@ -33,9 +33,11 @@ static size_t places_of(const struct lls_pol_leases *l)
 
 int lls_pol_leases_init(struct lls_pol_leases *l)
 {
-  l->max = MAX_LEASES;
-  l->bucket_mask = MAX_LEASES - 1;
   l->n_holds = l->tree->n_nodes;
+  l->bucket_mask = 0;
+  while (l->bucket_mask < MAX_LEASES - 1 && l->bucket_mask < l->n_holds)
+    l->bucket_mask = 2 * l->bucket_mask + 1;
+  l->max = l->bucket_mask + 1; /* a lease has a block at least */
   l->leases = calloc(l->max, sizeof *l->leases);
   l->holds = calloc((size_t)l->n_holds + 1, sizeof *l->holds);
   l->buckets = calloc((size_t)l->bucket_mask + 1, sizeof *l->buckets);

@@ -64,7 +64,12 @@ for my $cache ('paged', 'tiered') {
     is $server->stop, 0, '  the server ends well';
 
     $server = serve("cache = $cache\nscheduler = mlfq\n[scheduler.mlfq]\npreempt = swap\nquantum = 1ms", '', "device_memory = 64KiB\n");
-    is_deeply together($server, @prompts), \@right, '  the same answers while sequences are swapped';
+    my $swapped;    # requests that arrive one after the other leave nothing to swap: then again
+    for (1 .. 20) {
+        $swapped = together($server, @prompts);
+        last if $server->metric('llmserve_copied_bytes_total') > 0;
+    }
+    is_deeply $swapped, \@right, '  the same answers while sequences are swapped';
     cmp_ok $server->metric('llmserve_copied_bytes_total'), '>', 0, '    which they were';
     $server->stop;
 
