@@ -28,7 +28,7 @@ void lls_unknown_free(struct lls_unknown_names *names);
 /* [any] Returns a request's body as JSON, which the caller releases, or NULL with *error
  * set. */
 json_t *lls_api_value(const struct lls_text *text, struct lls_api_error *error);
-/* The same of a body that has to be an object. */
+/* As lls_api_value, but refuses a body that is not an object. */
 json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error);
 
 /* [any] Reads the parameters of a body for `endpoint`. Returns 0; or -1 with *error set

@@ -108,7 +108,7 @@ void lls_session_note_lease(struct lls_instance_sessions *, struct lls_live_sess
 void lls_session_end_lease(struct lls_instance_sessions *, struct lls_live_session *,
                            uint32_t tier);
 void lls_session_forget_lease(struct lls_instance_sessions *, struct lls_live_session *);
-/* Its lease is decided. */
+/* Takes the session off the list of those whose lease is not decided yet. */
 void lls_session_forget_fresh(struct lls_instance_sessions *, struct lls_live_session *);
 /* [step] After a reload: a new cache manager holds no leases, a new scheduler has planned
  * none. */

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many sessions as the core remembers; a lease without blocks is none. */
+/* At most; a pool of fewer blocks has fewer leases, since each lease has a block. The
+ * core remembers as many idle sessions. */
 #define MAX_LEASES 4096
 
 /* Changes in the journal for a block that gets or loses a holder, and for a lease. */
@@ -37,7 +38,7 @@ int lls_pol_leases_init(struct lls_pol_leases *l)
   l->bucket_mask = 0;
   while (l->bucket_mask < MAX_LEASES - 1 && l->bucket_mask < l->n_holds)
     l->bucket_mask = 2 * l->bucket_mask + 1;
-  l->max = l->bucket_mask + 1; /* a lease has a block at least */
+  l->max = l->bucket_mask + 1;
   l->leases = calloc(l->max, sizeof *l->leases);
   l->holds = calloc((size_t)l->n_holds + 1, sizeof *l->holds);
   l->buckets = calloc((size_t)l->bucket_mask + 1, sizeof *l->buckets);

@@ -268,7 +268,7 @@ void lls_loop_cancel(struct lls_loop *loop, uint64_t id)
       request->cancelled = true;
 }
 
-/* It knows no sessions. */
+/* The fake loop has no table of sessions. */
 void lls_loop_session_stopped(struct lls_loop *loop)
 {
   (void)loop;
@@ -359,8 +359,8 @@ void lls_loop_policy_stats(struct lls_loop *loop, uint32_t instance,
     out->scheduler.figures[0] = (struct lls_policy_stat){"a \"queue\"\\", -NAN};
 }
 
-/* Those that are alive, in the order they came, and a line for each that is none; numbers
- * have as many digits as a busy server's. */
+/* The requests that are alive, in the order in which they came, each with a line that is
+ * no UTF-8; numbers have as many digits as a busy server's. */
 int lls_loop_ask_snapshot(struct lls_loop *loop)
 {
   const struct fake_request *request;

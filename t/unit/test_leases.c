@@ -146,6 +146,17 @@ static void begin(const struct lls_group *groups, uint32_t n)
   r.side = rig_side(&r);
 }
 
+/* Makes a small pool of full blocks, of which leases may have nearly all. */
+static void begin_small(uint32_t host_units)
+{
+  begin(full, 1);
+  r.geometry.device_units = 24;
+  r.geometry.host_units = host_units;
+  rig_end(&r);
+  r.side = rig_side(&r);
+  r.side->leases.share = 0.9;
+}
+
 /* ---- what is held, and until when ---- */
 
 static void hold_and_expire(const struct lls_group *groups, uint32_t n_groups)
@@ -252,11 +263,7 @@ static void test_share(void **state)
 static void test_alone(void **state)
 {
   (void)state;
-  begin(full, 1);
-  r.geometry.device_units = 24;
-  rig_end(&r);
-  r.side = rig_side(&r);
-  r.side->leases.share = 0.9;
+  begin_small(0);
   struct rig_request kept = *submit(1, 40);
   serve(&r.requests[1]);
   assert_int_equal(retain(&kept, 7, FOREVER), 40);
@@ -274,12 +281,7 @@ static void test_alone(void **state)
 static void test_others_are_swapped(void **state)
 {
   (void)state;
-  begin(full, 1);
-  r.geometry.device_units = 24;
-  r.geometry.host_units = 40;
-  rig_end(&r);
-  r.side = rig_side(&r);
-  r.side->leases.share = 0.9;
+  begin_small(40);
   struct rig_request kept = *submit(1, 40);
   serve(&r.requests[1]);
   assert_int_equal(retain(&kept, 7, FOREVER), 40);
@@ -304,18 +306,13 @@ static void fetch(const struct rig_request *q, uint32_t tier, uint32_t n_keys)
   rig_copy(&r);
 }
 
-/* Its prefix is on the host, and in part on the device: 12 blocks are leased, 8 are kept,
- * and the 6 that come from the host find 4 free. */
+/* The lone request's prefix is on the host, and in part on the device: 12 blocks are
+ * leased, 8 are kept, and the 6 that come from the host find 4 free. */
 static void test_alone_with_a_prefix(void **state)
 {
   struct lls_prefix prefix = {.size = sizeof prefix};
   (void)state;
-  begin(full, 1);
-  r.geometry.device_units = 24;
-  r.geometry.host_units = 40;
-  rig_end(&r);
-  r.side = rig_side(&r);
-  r.side->leases.share = 0.9;
+  begin_small(40);
   struct rig_request q = *submit(1, 56);
   serve(&r.requests[1]);
   fetch(&q, LLS_TIER_HOST, 14);
@@ -348,11 +345,7 @@ static void test_alone_with_a_prefix(void **state)
 static void test_asked(void **state)
 {
   (void)state;
-  begin(full, 1);
-  r.geometry.device_units = 24;
-  rig_end(&r);
-  r.side = rig_side(&r);
-  r.side->leases.share = 0.9;
+  begin_small(0);
   struct rig_request kept = *submit(1, 40);
   serve(&r.requests[1]);
   assert_int_equal(retain(&kept, 7, FOREVER), 40);

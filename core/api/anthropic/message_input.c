@@ -11,7 +11,7 @@
 struct input {
   json_t *messages; /* the chat's */
   struct lls_api_error *error;
-  size_t index;            /* of the message that is read */
+  size_t index;            /* of the message being read */
   char place[PLACE_BYTES]; /* path of the block that is read, for errors */
 };
 
