@@ -46,6 +46,64 @@ static void test_programs_by_arrival(void **state)
   bed_close(&bed);
 }
 
+/* The place of a waiting request, which lls_pol_ranked_dump writes: the arrival of its
+ * program, at most `ahead` before its own. */
+static uint64_t place_of(struct bed *bed, const struct lls_session *session, uint32_t n)
+{
+  bed->next.session = session;
+  const struct lls_live *live = submit(bed, n, 1);
+  bed_step(bed);
+  uint64_t place = live->view.user[1];
+  bed_finish(bed, 10);
+  return place;
+}
+
+/* An answer without a tool's call ends the program: the next turn is of a new one, and
+ * goes behind programs that came meanwhile. */
+static void test_a_program_ends(void **state)
+{
+  (void)state;
+  struct lls_session a = {.size = sizeof a, .id = 1, .alive = 1, .ended_ns = LLS_NEVER};
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  uint64_t first = place_of(&bed, &a, 10);
+  a.ended_by = LLS_SESSION_TOOL_CALL;
+  a.ended_ns = 1;
+  assert_int_equal(place_of(&bed, &a, 11), first);
+  a.ended_by = LLS_SESSION_STOPPED;
+  a.alive = 2; /* another request of it runs */
+  assert_int_equal(place_of(&bed, &a, 12), first);
+  a.alive = 1;
+  uint64_t next = place_of(&bed, &a, 13);
+  assert_true(next > first);
+  a.ended_by = LLS_SESSION_TOOL_CALL;
+  assert_int_equal(place_of(&bed, &a, 14), next);
+  bed_close(&bed);
+}
+
+/* A late program does not wait for ever: no request is put before another that arrived
+ * more than `ahead` earlier. A step begins a millisecond after the one before. */
+static void test_ahead(void **state)
+{
+  (void)state;
+  struct lls_session a = {.size = sizeof a, .id = 1, .alive = 1, .ended_ns = LLS_NEVER};
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("max_seqs", "1", "ahead", "3ms");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  uint64_t first = place_of(&bed, &a, 10);
+  assert_int_equal(place_of(&bed, &a, 11), first);
+  for (int i = 0; i < 5; i++)
+    bed_step(&bed);
+  bed.next.session = &a;
+  const struct lls_live *live = submit(&bed, 12, 1);
+  bed_step(&bed);
+  assert_int_equal(live->view.user[1], live->view.arrival_ns - 3000000);
+  assert_true(live->view.user[1] > first);
+  bed_finish(&bed, 10);
+  bed_close(&bed);
+}
+
 /* Plans an instance with nothing but this session, and returns until when it is kept, in
  * ns after its end; LLS_NEVER: not at all. */
 static int64_t kept_at(struct bed *bed, const struct lls_session *session, int64_t now_ns)
@@ -143,6 +201,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_programs_by_arrival),
+      cmocka_unit_test(test_a_program_ends),
+      cmocka_unit_test(test_ahead),
       cmocka_unit_test(test_time_to_live),
       cmocka_unit_test(test_asks_again),
   };

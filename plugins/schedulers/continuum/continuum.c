@@ -20,7 +20,7 @@
 struct params {
   /* first member, since the shared parameter table has offsets from here */
   struct lls_pol_prefill_first_params batch;
-  int64_t unknown, most;
+  int64_t unknown, most, ahead;
   double memory;
   bool keep;
 };
@@ -36,7 +36,7 @@ struct continuum {
 
 /* ---- the order --------------------------------------------------------------------- */
 
-enum { ARRIVAL = 1, BEGUN }; /* user words: when its program arrived; 1: it has run */
+enum { ARRIVAL = 1, BEGUN }; /* user words: its place in the order; 1: it has run */
 
 /* A call of an earlier program comes first, so the turns of one program follow each
  * other without waiting for programs that arrived between them. */
@@ -46,11 +46,30 @@ static int64_t key_of(void *scheduler, const struct lls_request *r)
   return (int64_t)r->user[ARRIVAL];
 }
 
+/* Returns true if the session's last answer called no tool: with it the program ended,
+ * and what the user sends now is the next one. */
+static bool is_over(const struct lls_session *s)
+{
+  return s->alive <= 1 && s->ended_by != 0 && s->ended_by != LLS_SESSION_TOOL_CALL;
+}
+
+/* Returns the request's place in the order: the arrival of its program, but at most
+ * `ahead` before its own. So a request waits for no call that arrives more than `ahead`
+ * after it, however many programs came before. */
+static int64_t place_of(struct continuum *c, const struct lls_request *r)
+{
+  struct program *program = programs_of(&c->programs, r);
+  int64_t soonest_ns = r->arrival_ns - c->params.ahead;
+  if (program == NULL)
+    return r->arrival_ns;
+  if (is_over(r->session))
+    program->arrival_ns = r->arrival_ns;
+  return program->arrival_ns > soonest_ns ? program->arrival_ns : soonest_ns;
+}
+
 static void on_arrival(void *self, const struct lls_request *r)
 {
-  struct continuum *c = self;
-  const struct program *program = programs_of(&c->programs, r);
-  r->user[ARRIVAL] = (uint64_t)(program != NULL ? program->arrival_ns : r->arrival_ns);
+  r->user[ARRIVAL] = (uint64_t)place_of(self, r);
   r->user[BEGUN] = 0;
   lls_pol_backlog_on_arrival(self, r);
 }
@@ -184,6 +203,10 @@ static const struct lls_param parameters[] = {
                        "time-to-live after a tool whose time is not known yet",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct params, most, "60s", 0, 3600e9, "longest time-to-live",
+                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(struct params, ahead, "10min", 0, 86400e9,
+                       "how far the arrival of its program may put a request before "
+                       "requests that arrived earlier than it; 24h: as the paper",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct params, memory, "1", 0, 100, "",
                     "part of the mean wait that a session with its memory is spared",
