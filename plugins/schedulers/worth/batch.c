@@ -148,6 +148,22 @@ static uint32_t context_of(struct worth *w, const struct lls_pol_step *s,
   return lls_request_length(c->request) - c->pending;
 }
 
+/*
+ * Returns true if the step is better without the candidate's tokens: on a device so slow
+ * that `chunk` sets the time of steps, where a prompt that ends in this step has its
+ * first token when the step ends. Tokens of a prompt that does not end in it, or that
+ * fill more than half of it, only delay that. In closed loops of 32 clients on a
+ * simulated CPU the median first token came after 2.42 s in place of 2.72, at the same
+ * tokens/s.
+ */
+static bool can_wait(const struct worth *w, const struct lls_pol_step *s,
+                     const struct worth_candidate *c, uint32_t tokens)
+{
+  bool slow = w->usual_gap > w->params.gap;
+  bool half_full = 2 * (int64_t)s->prompts >= w->params.chunk;
+  return slow && !c->kept && w->n_ends > 0 && (tokens < c->pending || half_full);
+}
+
 /* Runs a candidate. If it finds no memory, no later one is admitted; those with memory
  * still run. Returns false if the step is full. */
 static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate *c)
@@ -159,7 +175,7 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
     return true;
   uint32_t room = worth_room(w, context, c->pending);
   uint32_t tokens = lls_pol_step_chunk(s, engine, c->pending, s->prompts + room, false);
-  if (tokens == 0)
+  if (tokens == 0 || can_wait(w, s, c, tokens))
     return false;
   enum lls_pol_step_answer answer = reserve(w, s, c);
   if (answer == LLS_POL_STEP_NOT_NOW) {
@@ -171,6 +187,7 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
   tokens = lls_pol_min(tokens, lls_pol_step_pending(s, c->request));
   lls_pol_step_run(s, c->request, tokens);
   worth_has_chunk(w, context, tokens);
+  w->n_ends += tokens == c->pending;
   w->n_growing += worth_owed(c->request);
   job->planned = w->plans;
   return true;
@@ -254,6 +271,7 @@ static void progress(struct lls_pol_step *s)
 void worth_fill(struct worth *w, struct lls_pol_step *s)
 {
   w->short_of_memory = false;
+  w->n_ends = 0;
   set_order(w, s);
   rescue(w, s);
   run_streams(w, s, false);

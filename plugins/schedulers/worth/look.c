@@ -103,8 +103,23 @@ static int64_t caution_of(const struct worth *w, const struct lls_request *r, do
 
 /* ---- sizes ------------------------------------------------------------------------- */
 
-/* Returns the step time of the prompt, plus its fraction of the memory times the time
- * it holds it, times the memory price. */
+/* Returns the time to compute again what others hold of the prompt, if it leaves before
+ * the request has begun: it waits for reuse, and its memory is given to others. What the
+ * host has then is not computed again. */
+static double loss_of(const struct worth *w, const struct lls_request *r,
+                      uint32_t pending)
+{
+  uint32_t all = lls_request_pending(r);
+  double prefix = r->cached_tokens == 0 && all > pending ? all - pending : 0;
+  return prefix * (1 - w->stay.on_host) * w->learned.prompt_ns;
+}
+
+/*
+ * Returns the step time of the prompt, plus its fraction of the memory times the time it
+ * holds it, times the memory price. To let a prompt begin whose beginning is there saves
+ * the loss of it; otherwise agents that came back waited behind others until they had
+ * lost their prefix: the first token of the median turn came after 18 s in place of 8.
+ */
 static double cost_of(const struct worth *w, const struct lls_request *r,
                       uint32_t pending, double left, uint32_t total_tokens)
 {
@@ -112,7 +127,8 @@ static double cost_of(const struct worth *w, const struct lls_request *r,
   double compute = pending * l->prompt_ns;
   double held = lls_request_length(r) + left / 2;
   double hold = held / total_tokens * (compute + left * l->step_ns);
-  return fmax(compute + l->memory_price * hold, 1);
+  double net = fmax(hold - loss_of(w, r, pending), 0);
+  return fmax(compute + l->memory_price * net, 1);
 }
 
 /*
@@ -129,6 +145,16 @@ static double size_of(const struct worth *w, const struct lls_request *r, double
   return own > 0 && !worth_best_effort(r) ? cost * own / (cost + own) : cost;
 }
 
+static uint32_t look_up(struct worth *w, const struct lls_step_view *v,
+                        const struct lls_request *r)
+{
+  struct lls_prefix p = {.size = sizeof p};
+  if (v->cache->prefix_info(v->cache->context, r, &p) < 0)
+    return 0;
+  worth_stay_found(w, r, &p);
+  return p.tokens;
+}
+
 /* Returns the tokens still to compute. The cached prefix of a waiting prompt is looked
  * up only once: looking up all prompts in every plan would take longer than the rest.
  * It is looked up again when the prompt's turn comes (batch.c). */
@@ -140,7 +166,7 @@ static uint32_t pending_of(struct worth *w, const struct lls_step_view *v,
   if (r->cached_tokens > 0)
     return pending;
   if (job->prefix == UINT32_MAX)
-    job->prefix = v->cache->prefix(v->cache->context, r);
+    job->prefix = look_up(w, v, r);
   return job->prefix < pending ? pending - job->prefix : 1;
 }
 

@@ -33,6 +33,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   worth_learn_plan(&w->learned, w->short_of_memory, s.preempted);
   lls_pol_margin_planned(&w->margin, w->base.host, view, out);
   lls_pol_step_end(&s);
+  worth_keep_sessions(w, view, s.total_units, most, out);
   return 0;
 }
 
@@ -116,6 +117,8 @@ static void stats(void *self, const struct lls_sink *sink)
       {"mean_answer_tokens", w->learned.output},
       {"deadlines_kept", w->order.n_kept},
       {"margin_ratio", w->margin.ratio},
+      {"sessions_stay_ms", fmin(w->stay.horizon_ns, 8.64e13) * 1e-6},
+      {"found_on_host", w->stay.on_host},
   };
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
     sink->number(sink->context, figures[i].name, figures[i].value);
@@ -145,6 +148,11 @@ static const struct lls_param parameters[] = {
         "how long a stream that lost its memory may stand still: it comes "
         "first from three quarters of that on, but not if it is best effort",
         RELOADABLE),
+    LLS_PARAM_DURATION(struct worth_params, stay, "60s", 0, 8.64e13,
+                       "longest time for which a session that called a tool keeps its "
+                       "memory on the device, if that is worth it; 0: as [cache] "
+                       "lease_tool says",
+                       RELOADABLE),
     LLS_PARAM_FLOAT(struct worth_params, fairness, "1", 0, 100, "",
                     "how much a tenant that had more than its share is held back; 0: not "
                     "at all",

@@ -24,7 +24,7 @@
 #include <llmserve/policy/step.h>
 
 struct worth_params {
-  int64_t gap, max_stall;
+  int64_t gap, max_stall, stay;
   int64_t chunk;
   double fairness, reserve, margin;
   int64_t preempt;
@@ -110,6 +110,24 @@ void worth_keep(struct worth_order *, int64_t now_ns);
  * there is none. */
 struct worth_candidate *worth_next(struct worth_order *);
 
+/* ---- stay.c: what ended sessions left, until they return ---- */
+
+enum { WORTH_ASKED = 1024 };
+
+struct worth_asked { /* a lease that was asked for */
+  uint64_t session;
+  int64_t ended_ns; /* of the answer that it was for */
+  int64_t again_ns; /* not again before */
+};
+
+struct worth_stay {
+  double on_host;    /* of the tokens that left the device, the part that the host had */
+  double horizon_ns; /* how long a session stays whose tool takes no time */
+  uint32_t next;     /* the session that the next plan looks at */
+  uint32_t n_asked;  /* leases that this plan asks for */
+  struct worth_asked asked[WORTH_ASKED]; /* by session */
+};
+
 /* ---- the plan ---- */
 
 struct worth_job {  /* one for each slot */
@@ -127,6 +145,7 @@ struct worth {
   double worst;           /* largest actual / estimated time of a step */
   struct worth_job *jobs; /* by slot */
   struct worth_order order;
+  struct worth_stay stay;
   struct lls_pol_dropped dropped;
   struct lls_pol_urgent urgent;
   const struct lls_request **running; /* requests on the device, victims last */
@@ -142,6 +161,7 @@ struct worth {
   struct lls_pol_room room; /* within_ns LLS_NEVER: no model yet */
   uint32_t unknown;         /* without a model: prompt tokens still allowed */
   struct lls_pol_fit fit;   /* tokens in units */
+  uint32_t n_ends;          /* prompts of the plan that end in it */
   bool short_of_memory;
 };
 
@@ -162,6 +182,13 @@ bool worth_owed(const struct lls_request *);
 void worth_set_budget(struct worth *, const struct lls_step_view *);
 uint32_t worth_room(struct worth *, uint32_t context, uint32_t most);
 void worth_has_chunk(struct worth *, uint32_t context, uint32_t tokens);
+
+/* stay.c: leases of sessions, whose request has looked up its prefix for the first time;
+ * and in a plan. */
+void worth_stay_found(struct worth *, const struct lls_request *,
+                      const struct lls_prefix *);
+void worth_keep_sessions(struct worth *, const struct lls_step_view *,
+                         uint32_t total_units, uint32_t total_tokens, struct lls_plan *);
 
 /* batch.c: fills the plan. */
 void worth_fill(struct worth *, struct lls_pol_step *);
