@@ -38,6 +38,13 @@ CSV
   is($r->{total_output_tokens}, 9);
 };
 
+subtest 'sessions in the lists of requests' => sub {
+  my $r = simulate(@tiny, qw(--dataset-name agents --num-prompts 2 --request-rate 100 --agents-turns fixed:2 --agents-prefix-len 16
+    --agents-first-lengths fixed:16 --agents-added-lengths fixed:16 --agents-output-lengths fixed:4 --agents-tools :1:0.1 --save-detailed));
+  is_deeply($r->{sessions}, [1, 2, 1, 2], 'first turns, then those that follow');
+  is_deeply($r->{input_lens}, [32, 32, 52, 52], 'as the lengths say');
+};
+
 subtest 'what plugins log' => sub {
   my @one = (@tiny, '--trace', write_file('logged.csv', "arrival_s,prompt_tokens,output_tokens\n0,40,3\n"),
     '--set', "plugins.predictor=$Sim::build/t/fault/.libs/predictor_good.so");

@@ -32,4 +32,22 @@ is runs(), 2, '  but a plugin that was built since then, with both seeds';
 utime 1, 1, 'scheduler_sjf.so'; # or it is newer for as long as the clock is behind its time
 is runs('--seeds', 2), 2, 'of what --quick sets, seeds that are given win';
 is runs('--loads', '1,1.3'), 4, '  and so do loads';
+
+# Two sessions of 48 tokens come back, at 11 and at 21 s. A third one needs as many of 112 tokens before: the one that
+# comes back last loses 32.
+sub found {
+    my ($device, @options) = @_;
+    open my $file, '>', 'report.json' or BAIL_OUT("report.json: $!");
+    print $file qq({"sessions": [1, 2, 3, 1, 2], "start_times": [0, 3, 6, 10, 20], "input_lens": [32, 32, 32, 64, 64],
+      "output_lens": [16, 16, 16, 16, 16], "ttfts": [1, 1, 1, 1, 1], "latencies": [2, 2, 2, 2, 2], "shared_tokens": 40,
+      "cache_bytes": 1000, "cache_tokens": $device, "host_cache_bytes": 0, "block_tokens": 16});
+    close $file or BAIL_OUT("report.json: $!");
+    my $said = qx('$^X' '$source/experiments/league/returns' @options report.json 2>&1);
+    return $said =~ /^report\.json +40 +(\d+) /m ? $1 : $said;
+}
+is found(1000), 96, 'with memory for all the oracle of returns finds both prefixes';
+is found(112), 64, '  with less the one that comes back last loses its last tokens';
+is found(12, '--host-tokens', 100), 64, '  device and host count together';
+is found(12), 0, '  without room nothing stays';
+is found(1000, '--shared', '16,1'), 144, '  instructions that sessions share are found by first turns, too';
 done_testing;

@@ -319,9 +319,10 @@ static json_t *seconds(int64_t from_ns, int64_t to_ns)
   return json_real(known ? (double)(to_ns - from_ns) / LLS_NS_PER_S : 0);
 }
 
-#define LISTS 9
+#define LISTS 10
 
-/* Appends to vLLM's lists, in seconds; values that a failed request lacks are 0. */
+/* Appends to vLLM's lists, in seconds, and to ours, the number of its session (0: of
+ * none); values that a failed request lacks are 0. */
 static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o)
 {
   json_t *text = o->text != NULL ? json_stringn(o->text, o->text_bytes) : NULL;
@@ -336,6 +337,7 @@ static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o
               o->started_ns),
       text != NULL ? text : json_string(""), /* no text, or not UTF-8 */
       json_string(o->error),
+      json_integer(o->item->session_number),
   };
   for (int i = 0; i < LISTS; i++)
     json_array_append_new(lists[i], values[i]);
@@ -343,9 +345,9 @@ static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o
 
 static int put_requests(json_t *object, const struct lls_report *report)
 {
-  static const char *const keys[LISTS] = {"input_lens",  "output_lens",     "ttfts",
-                                          "itls",        "latencies",       "start_times",
-                                          "queue_times", "generated_texts", "errors"};
+  static const char *const keys[LISTS] = {
+      "input_lens",  "output_lens", "ttfts",           "itls",   "latencies",
+      "start_times", "queue_times", "generated_texts", "errors", "sessions"};
   uint32_t n = report->n_outcomes;
   const struct lls_report_outcome **sorted =
       calloc(n + 1, sizeof(struct lls_report_outcome *));
