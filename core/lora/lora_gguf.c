@@ -141,13 +141,21 @@ static const struct {
 
 #define N_OF_EXPERTS (sizeof of_experts / sizeof of_experts[0])
 
+/* Returns true if the layer's experts have this matrix: those without gates lack two. */
+static bool has_experts(const struct lls_model_config *c, uint32_t layer, uint32_t kind)
+{
+  bool plain = kind == LLS_LORA_EXPERT_UP || kind == LLS_LORA_EXPERT_DOWN;
+  return c->layer[layer].mixture && (c->gated || plain);
+}
+
 static int read_experts(struct reading *r, uint32_t layer, struct lls_error *err)
 {
   int rc = 0;
   char name[64];
-  for (size_t i = 0; rc == 0 && r->config->layer[layer].mixture && i < N_OF_EXPERTS;
-       i++) {
+  for (size_t i = 0; rc == 0 && i < N_OF_EXPERTS; i++) {
     struct lls_lora_module m = {.layer = layer, .kind = of_experts[i].kind};
+    if (!has_experts(r->config, layer, m.kind))
+      continue;
     snprintf(name, sizeof name, "blk.%u.%s.weight", layer, of_experts[i].name);
     rc = read_pair(r, name, &m, err);
   }
@@ -182,6 +190,19 @@ static int read_layer(struct reading *r, uint32_t layer, struct lls_error *err)
   return rc;
 }
 
+/* Returns true for a tensor that read_experts has taken. */
+static bool is_of_experts(const struct reading *r, uint32_t layer, const char *tensor)
+{
+  char name[64];
+  for (size_t i = 0; i < N_OF_EXPERTS; i++) {
+    int n = snprintf(name, sizeof name, "blk.%u.%s.weight.", layer, of_experts[i].name);
+    if (has_experts(r->config, layer, of_experts[i].kind) &&
+        strncmp(tensor, name, (size_t)n) == 0)
+      return true;
+  }
+  return false;
+}
+
 /* Returns true for a tensor that read_layer has taken, by the same names. */
 static bool is_known(const struct reading *r, const char *tensor)
 {
@@ -190,7 +211,7 @@ static bool is_known(const struct reading *r, const char *tensor)
   unsigned layer;
   if (sscanf(tensor, "blk.%u.", &layer) != 1 || layer >= r->config->layers)
     return false;
-  if (r->config->layer[layer].mixture && strstr(tensor, "_exps.weight.") != NULL)
+  if (is_of_experts(r, layer, tensor))
     return true;
   list_modules(n, modules);
   modules[MAX_MODULES] = n->fused_qkv;

@@ -5,7 +5,7 @@
  * and divided among ranks; a GGUF adapter is the same adapter; what an adapter may not
  * change is refused by name. tools/make_adapters.py made the adapters and references.
  */
-#include "t/folder.h"
+#include "t/gguf.h"
 #include "t/rules.h"
 
 #include "core/lora/lora_set.h"
@@ -319,6 +319,37 @@ static void test_refused_files(void **state)
   assert_refused(adapter_path("llama", "first"), "neox", "is not supported");
 }
 
+/* A GGUF adapter of one pair of all experts' matrices, for a mixture without gates. */
+static void test_refused_gates(void **state)
+{
+  static const float zeros[8 * 2 * 32];
+  static const char *const names[] = {"ffn_gate_exps", "ffn_gate_up_exps"};
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    struct folder folder;
+    struct gguf_builder b = {0};
+    char name[64], path[4096];
+    folder_make(&folder);
+    gguf_text(&b, "general.type", "adapter");
+    gguf_text(&b, "general.architecture", "nemotron_h_moe");
+    gguf_text(&b, "adapter.type", "lora");
+    gguf_real(&b, "adapter.lora.alpha", 4);
+    for (int k = 0; k < 2; k++) {
+      const uint64_t sizes[][3] = {{8, 2, 32}, {8, 16, 2}};
+      snprintf(name, sizeof name, "blk.1.%s.weight.lora_%c", names[i], 'a' + k);
+      gguf_stack(&b, name, 0, sizes[k], zeros,
+                 (size_t)(sizes[k][0] * sizes[k][1] * sizes[k][2]) * sizeof *zeros);
+    }
+    gguf_write(&b, &folder, "adapter.gguf");
+    snprintf(path, sizeof path, "%s/adapter.gguf", folder.path);
+    snprintf(name, sizeof name, "%s.weight.lora_", names[i]);
+    assert_refused(path, "nemotron-3", name);
+    assert_refused(path, "nemotron-3", "is not supported: an adapter may change");
+    gguf_free(&b);
+    folder_remove(&folder);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -347,6 +378,7 @@ int main(void)
       cmocka_unit_test(test_refused_modules),
       cmocka_unit_test(test_refused_layers),
       cmocka_unit_test(test_refused_files),
+      cmocka_unit_test(test_refused_gates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
