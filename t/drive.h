@@ -47,7 +47,8 @@ struct drive_options {
   const char *path; /* path of the model, if it is not the reference's folder */
   /* paths of each prompt's adapter, or NULL; a list of REFERENCE_MAX_PROMPTS, or NULL */
   const char *const *adapters;
-  const float *scales; /* of each, or NULL: 1 */
+  const float *scales;  /* of each, or NULL: 1 */
+  size_t adapter_bytes; /* the device's memory for them */
   /* The device; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
@@ -168,6 +169,7 @@ static inline void drive_prepare(struct drive_model *m, const char *name,
       .keeps_chunks = o->groups != 1,
       .keeps_states = states,
       .adapters = o->adapters != NULL,
+      .adapter_bytes = o->adapter_bytes,
   };
 }
 

@@ -81,6 +81,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .pool = c->cache.pool,
       .kv_only = c->policies.cache.module->cache.forms == NULL,
       .adapters = lls_lora_is_on(&c->lora),
+      .adapter_bytes = (size_t)c->lora.device_memory,
   };
 }
 

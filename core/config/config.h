@@ -132,6 +132,7 @@ struct lls_named_adapter {
 struct lls_lora_section {             /* [lora] */
   int64_t max_loaded;                 /* adapters in memory */
   int64_t memory;                     /* bytes of them; 0 = no bound */
+  int64_t device_memory;              /* bytes of a GPU for some of them */
   bool runtime;                       /* requests may load and unload adapters */
   struct lls_named_adapter *adapters; /* (n) in the file's order */
   size_t n;

@@ -454,6 +454,9 @@ static const struct lls_param lora_params[] = {
                   "it, in place of the one that was not used for longest"),
     LLS_PARAM_BYTES(lora, memory, "0", 0, 1ll << 50,
                     "most memory of the adapters, 0 is no limit"),
+    LLS_PARAM_BYTES(lora, device_memory, "1GiB", 0, 1ll << 40,
+                    "a GPU's memory for adapters, of each instance and rank; those of a "
+                    "step that it is too small for are read from host memory, slowly"),
     LLS_PARAM_BOOL(
         lora, runtime, "false",
         "/v1/load_lora_adapter and /v1/unload_lora_adapter let clients with an "

@@ -23,6 +23,7 @@
 #define LLS_DEVICE_H
 
 #include "core/base/error.h"
+#include "core/device/adapters.h"
 #include "core/device/extras.h"
 #include "core/device/pool_shape.h"
 #include "core/device/states.h"
@@ -235,28 +236,6 @@ struct lls_rope_shape {
   uint32_t first;                 /* from this one on; only latent models: not 0 */
   const float *inverse_frequency; /* (rotary_dims / 2), host memory, scaling applied */
   float attention_factor;         /* multiplies cos and sin (yarn), normally 1 */
-};
-
-/* The low-rank change of some outputs of a product (LoRA): y += (x a^T) b. Matrices are
- * in host memory. */
-struct lls_low_rank {
-  const float *a, *b; /* (rank, a_stride) and (rank, b_stride), from the first
-                       * input and output of this rank's share on */
-  uint32_t rank;
-  uint32_t a_stride, b_stride; /* floats */
-  uint32_t first_output, outputs;
-};
-
-/* q, k and v of one product may have a change each. */
-#define LLS_MAX_LOW_RANK 3
-
-/* Rows of a step that have the same changes. */
-struct lls_adapted_rows {
-  struct lls_low_rank parts[LLS_MAX_LOW_RANK];
-  uint32_t n_parts;
-  float scale;          /* of the changes */
-  const uint32_t *rows; /* (n_rows) host memory */
-  uint32_t n_rows;
 };
 
 /* How the next token of one row is sampled; core/device/sampling.h has the order. */
@@ -551,12 +530,29 @@ struct lls_device_ops {
 
   /*
    * Adapters: adds each group's changes to its rows of y (n_rows of the step, outputs),
-   * the product of x (n_rows of the step, inputs). No row is in two groups. scratch has
-   * room for the ranks of all parts of each row. Optional, NULL = unsupported.
+   * the product of x (n_rows of the step, inputs). No row is in two groups; lists of rows
+   * do not change in a step. scratch has room for LLS_MAX_LOW_RANK times the largest rank
+   * of each row.
    */
   void (*adapt)(struct lls_device *, const struct lls_adapted_rows *, uint32_t n_groups,
                 const void *x, uint32_t inputs, float *scratch, void *y,
                 uint32_t outputs);
+
+  /*
+   * Adapters of experts, where the device alone knows the route: as adapt, but rows of
+   * the groups are the n_rows rows that were routed, and rows of x and y are in the
+   * route's order. scratch has `room` numbers, at least the ranks of all parts. Optional,
+   * NULL: adapt is called for the rows of each expert, since the host can read the route.
+   */
+  void (*adapt_experts)(struct lls_device *, const struct lls_adapted_rows *,
+                        uint32_t n_groups, const struct lls_route *, uint32_t n_rows,
+                        const void *x, uint32_t inputs, float *scratch, size_t room,
+                        void *y, uint32_t outputs);
+  /* Writes n numbers of an adapter's matrices in the activations' type to memory of this
+   * kind, DEVICE or PINNED, before the next step. Optional, NULL: adapt reads the host's
+   * memory. Returns 0 or a negative errno. */
+  int (*adapter_write)(struct lls_device *, enum lls_memory, const float *from, size_t n,
+                       void *to);
 
   /* Writes a line about the i-th choice that the device made while it prepared
    * (lls_device.prepares). Returns false if there were fewer. Optional. */

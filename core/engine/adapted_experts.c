@@ -2,8 +2,8 @@
 /*
  * The changes that adapters make to the experts of a mixture. The rows of a product are
  * sorted by expert; the rows of an expert whose sequences have one adapter are a group,
- * which needs the adapter's matrices of this expert. The device has chosen the experts,
- * so its route must be in the host's memory.
+ * which needs the adapter's matrices of this expert. The device has chosen the experts:
+ * where its route is not in the host's memory, it sorts the rows itself (adapt_experts).
  */
 #include "core/engine/adapted_rows.h"
 #include "core/engine/forward.h"
@@ -51,7 +51,7 @@ static void gather(struct gathered *g, uint32_t expert, uint32_t adapter)
   if (g->n == LLS_EXPERT_GROUPS)
     flush(g);
   struct lls_adapted_rows *group = &a->expert_groups[g->n];
-  group->n_parts = lls_engine_adapted_parts(a->list[adapter], g->layer, g->places,
+  group->n_parts = lls_engine_adapted_parts(g->s->e, adapter, g->layer, g->places,
                                             g->n_places, expert, group->parts);
   for (uint32_t i = 0; i < group->n_parts; i++)
     width += group->parts[i].rank;
@@ -75,6 +75,18 @@ static void gather(struct gathered *g, uint32_t expert, uint32_t adapter)
   g->ranks += n * width;
 }
 
+/* Lets the device find the rows of each expert. */
+static void adapt_there(const struct gathered *g, uint32_t n_rows)
+{
+  const struct lls_forward *s = g->s;
+  const struct lls_engine_adapters *a = &s->e->adapters;
+  const struct lls_adapted_rows *groups =
+      lls_engine_adapted_groups(s, g->layer, g->places, g->n_places);
+  if (groups != NULL)
+    s->ops->adapt_experts(s->device, groups, a->n, g->route, n_rows, g->x, g->inputs,
+                          a->scratch, g->room, g->y, g->outputs);
+}
+
 void lls_engine_adapt_experts(const struct lls_forward *s, uint32_t layer,
                               enum lls_adapted_product product,
                               const struct lls_route *route, const void *x, void *y)
@@ -88,6 +100,10 @@ void lls_engine_adapt_experts(const struct lls_forward *s, uint32_t layer,
   g.room = (size_t)s->e->options.max_tokens * LLS_MAX_LOW_RANK * LLS_LORA_MAX_RANK;
   for (uint32_t i = 0; i < g.n_places; i++)
     g.outputs += (uint32_t)g.places[i].outputs.n;
+  if (s->ops->adapt_experts != NULL) {
+    adapt_there(&g, s->n_rows);
+    return;
+  }
   for (uint32_t expert = 0; expert < route->experts; expert++)
     for (uint32_t i = 0; route->first[expert] < route->first[expert + 1] && i < a->n; i++)
       gather(&g, expert, i);

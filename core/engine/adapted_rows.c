@@ -137,28 +137,62 @@ uint32_t lls_engine_adapted_places(const struct lls_engine *e,
   }
 }
 
-uint32_t lls_engine_adapted_parts(const struct lls_lora *lora, uint32_t layer,
+/* Returns where the matrices a and b of a target begin, in the type that the device
+ * reads. */
+static const char *matrices_of(const struct lls_engine *e, uint32_t i, uint32_t layer,
+                               uint32_t target)
+{
+  const struct lls_engine_adapters *a = &e->adapters;
+  const struct lls_resident_adapter *resident = a->resident[i];
+  if (resident != NULL)
+    return resident->matrices + resident->places[layer * LLS_LORA_TARGETS + target];
+  return (const char *)lls_lora_part(a->list[i], layer, (enum lls_lora_target)target)->a;
+}
+
+uint32_t lls_engine_adapted_parts(const struct lls_engine *e, uint32_t i, uint32_t layer,
                                   const struct lls_adapted_place *places, uint32_t n,
                                   uint32_t copy, struct lls_low_rank *out)
 {
+  const struct lls_lora *lora = e->adapters.list[i];
+  size_t number = e->adapters.resident[i] != NULL
+                      ? lls_dtype_bytes(e->device->activation_type)
+                      : sizeof(float);
   uint32_t used = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    const struct lls_adapted_place *p = &places[i];
-    const struct lls_lora_part *part =
-        lls_lora_part(lora, layer, (enum lls_lora_target)p->target);
-    size_t before = (size_t)copy * part->rank;
-    if (part->rank == 0)
+  for (uint32_t k = 0; k < n; k++) {
+    const struct lls_adapted_place *p = &places[k];
+    enum lls_lora_target target = (enum lls_lora_target)p->target;
+    uint32_t rank = lls_lora_part(lora, layer, target)->rank;
+    size_t before = (size_t)copy * rank;
+    size_t to_b = (size_t)lls_lora_copies(&e->model, target) * rank * p->inputs.whole;
+    if (rank == 0)
       continue;
-    out[used++] =
-        (struct lls_low_rank){.a = part->a + before * p->inputs.whole + p->inputs.first,
-                              .b = part->b + before * p->outputs.whole + p->outputs.first,
-                              .rank = part->rank,
-                              .a_stride = (uint32_t)p->inputs.whole,
-                              .b_stride = (uint32_t)p->outputs.whole,
-                              .first_output = p->first_output,
-                              .outputs = (uint32_t)p->outputs.n};
+    const char *a = matrices_of(e, i, layer, target), *b = a + to_b * number;
+    out[used++] = (struct lls_low_rank){
+        .a = a + (before * p->inputs.whole + p->inputs.first) * number,
+        .b = b + (before * p->outputs.whole + p->outputs.first) * number,
+        .rank = rank,
+        .a_stride = (uint32_t)p->inputs.whole,
+        .b_stride = (uint32_t)p->outputs.whole,
+        .first_output = p->first_output,
+        .outputs = (uint32_t)p->outputs.n};
   }
   return used;
+}
+
+struct lls_adapted_rows *lls_engine_adapted_groups(const struct lls_forward *s,
+                                                   uint32_t layer,
+                                                   const struct lls_adapted_place *places,
+                                                   uint32_t n)
+{
+  const struct lls_engine_adapters *a = &s->e->adapters;
+  struct lls_adapted_rows *groups = s->picked ? a->picked : a->groups;
+  uint32_t parts = 0;
+  for (uint32_t i = 0; i < a->n; i++) {
+    groups[i].n_parts =
+        lls_engine_adapted_parts(s->e, i, layer, places, n, 0, groups[i].parts);
+    parts += groups[i].n_parts;
+  }
+  return parts > 0 ? groups : NULL;
 }
 
 void lls_engine_adapt(const struct lls_forward *s, uint32_t layer,
@@ -169,17 +203,11 @@ void lls_engine_adapt(const struct lls_forward *s, uint32_t layer,
   struct lls_adapted_place places[LLS_MAX_LOW_RANK];
   if (a->n == 0)
     return;
-  uint32_t n_places = lls_engine_adapted_places(e, product, places), outputs = 0,
-           parts = 0;
-  struct lls_adapted_rows *groups = s->picked ? a->picked : a->groups;
-  for (uint32_t i = 0; i < a->n; i++) {
-    groups[i].n_parts =
-        lls_engine_adapted_parts(a->list[i], layer, places, n_places, 0, groups[i].parts);
-    parts += groups[i].n_parts;
-  }
+  uint32_t n_places = lls_engine_adapted_places(e, product, places), outputs = 0;
+  struct lls_adapted_rows *groups = lls_engine_adapted_groups(s, layer, places, n_places);
   for (uint32_t i = 0; i < n_places; i++)
     outputs += (uint32_t)places[i].outputs.n;
-  if (parts > 0)
+  if (groups != NULL)
     s->ops->adapt(s->device, groups, a->n, x, (uint32_t)places[0].inputs.n, a->scratch, y,
                   outputs);
 }
@@ -195,6 +223,7 @@ int lls_engine_make_adapters(struct lls_engine *e, size_t slots)
     return 0;
   a->list = calloc(sequences, sizeof *a->list);
   a->scales = calloc(sequences, sizeof *a->scales);
+  a->resident = calloc(sequences, sizeof *a->resident);
   a->of_sequence = calloc(sequences, sizeof *a->of_sequence);
   a->groups = calloc(sequences, sizeof *a->groups);
   a->picked = calloc(sequences, sizeof *a->picked);
@@ -206,11 +235,13 @@ int lls_engine_make_adapters(struct lls_engine *e, size_t slots)
     if (a->expert_groups == NULL || a->expert_rows == NULL)
       return -ENOMEM;
   }
-  if (a->list == NULL || a->scales == NULL || a->of_sequence == NULL ||
-      a->groups == NULL || a->picked == NULL || a->rows == NULL || a->picked_rows == NULL)
+  if (a->list == NULL || a->scales == NULL || a->resident == NULL ||
+      a->of_sequence == NULL || a->groups == NULL || a->picked == NULL ||
+      a->rows == NULL || a->picked_rows == NULL)
     return -ENOMEM;
-  return e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE, ranks * sizeof *a->scratch,
-                               (void **)&a->scratch);
+  int rc = e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE, ranks * sizeof *a->scratch,
+                                 (void **)&a->scratch);
+  return rc < 0 ? rc : lls_residents_init(e);
 }
 
 void lls_engine_free_adapters(struct lls_engine *e)
@@ -218,8 +249,10 @@ void lls_engine_free_adapters(struct lls_engine *e)
   struct lls_engine_adapters *a = &e->adapters;
   if (a->scratch != NULL)
     e->device->ops->release(e->device, LLS_MEMORY_DEVICE, a->scratch);
+  lls_residents_free(e);
   free(a->list);
   free(a->scales);
+  free(a->resident);
   free(a->of_sequence);
   free(a->groups);
   free(a->picked);

@@ -5,6 +5,7 @@
 
 #include "core/device/device.h"
 #include "core/engine/batch.h"
+#include "core/engine/resident_adapters.h"
 #include "core/engine/shard.h"
 
 struct lls_engine;
@@ -21,7 +22,10 @@ struct lls_engine_adapters {
                                  * room for adapters */
   float *scales;                /* (max_sequences) of each of them: one adapter may be
                                  * there with several */
-  uint32_t *of_sequence;        /* (max_sequences) index in list, or LLS_NO_ADAPTER */
+  /* (max_sequences) of each, where the device has its matrices; NULL: on the host */
+  struct lls_resident_adapter **resident;
+  struct lls_resident_adapters residents;
+  uint32_t *of_sequence; /* (max_sequences) index in list, or LLS_NO_ADAPTER */
   /* (max_sequences) of each adapter: the step's rows; the rows that need logits */
   struct lls_adapted_rows *groups, *picked;
   uint32_t *rows, *picked_rows; /* (max_tokens), (max_logit_rows) */
@@ -67,11 +71,17 @@ void lls_engine_adapt(const struct lls_forward *, uint32_t layer,
 /* Fills the targets of a product; returns their number. */
 uint32_t lls_engine_adapted_places(const struct lls_engine *, enum lls_adapted_product,
                                    struct lls_adapted_place out[LLS_MAX_LOW_RANK]);
-/* Fills the parts of an adapter for these places; returns their number. `copy`: which of
- * the matrices that a target has, an expert's number or 0. */
-uint32_t lls_engine_adapted_parts(const struct lls_lora *, uint32_t layer,
+/* Fills the parts of the step's i-th adapter for these places; returns their number.
+ * `copy`: which of the matrices that a target has, an expert's number or 0. */
+uint32_t lls_engine_adapted_parts(const struct lls_engine *, uint32_t i, uint32_t layer,
                                   const struct lls_adapted_place *, uint32_t n,
                                   uint32_t copy, struct lls_low_rank *out);
+/* Fills the parts of all groups of a product's rows. Returns the groups, one for each of
+ * the step's adapters; NULL if no adapter changes the product. */
+struct lls_adapted_rows *lls_engine_adapted_groups(const struct lls_forward *,
+                                                   uint32_t layer,
+                                                   const struct lls_adapted_place *,
+                                                   uint32_t n);
 
 /* adapted_experts.c: adds the changes of a product of experts; rows of x and y are in the
  * route's order. */

@@ -37,12 +37,6 @@ static int check_options(const struct lls_engine_options *o,
                     "device %s does not have %s, which this model needs: set [engine] "
                     "device = cpu",
                     device->ops->name, lls_extra_name(lacking));
-  if (o->adapters && device->ops->adapt == NULL)
-    return lls_fail(
-        err, -ENOTSUP,
-        "device %s has no products for adapters (LoRA): set [engine] device = "
-        "cpu, or remove [lora]",
-        device->ops->name);
   if (o->pool.int8 != LLS_INT8_OFF && !device->has_int8)
     return lls_fail(err, -ENOTSUP,
                     "device %s has no cache of int8 numbers: set [cache] int8 = off",

@@ -63,7 +63,8 @@ struct lls_engine_options {
    * where scratch takes memory before it is used, such as GPUs */
   bool kv_only;
 
-  bool adapters; /* sequences may have adapters; there is no hidden form then */
+  bool adapters;        /* sequences may have adapters; there is no hidden form then */
+  size_t adapter_bytes; /* memory of a device of its own for adapters' matrices */
 
   /* An engine with the same model and options whose weights this one uses in place if
    * both are in host memory (lls_device.is_host). It must outlive this one. NULL = load

@@ -406,6 +406,9 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
   int rc = start_copies(e, batch, err);
   if (rc < 0)
     return rc;
+  rc = lls_residents_bring(e);
+  if (rc < 0)
+    return refused(e, err, rc, "adapters could not be copied to the device");
   rc = ops->step_begin(e->device, e->pool, &e->step);
   if (rc < 0)
     return refused(e, err, rc, "the device refuses a step");

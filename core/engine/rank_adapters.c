@@ -22,10 +22,12 @@ struct lls_rank_adapter {
   uint64_t used;
 };
 
-/* Returns the words of a message: the slot, then the rank of each part. */
+/* Words of a message before the rank of each part: the slot, then the digest. */
+#define HEAD (1 + sizeof((struct lls_lora *)NULL)->digest / sizeof(uint32_t))
+
 static size_t n_words(const struct lls_model_config *model)
 {
-  return model->layers * (size_t)LLS_LORA_TARGETS + 1;
+  return model->layers * (size_t)LLS_LORA_TARGETS + HEAD;
 }
 
 int lls_rank_adapters_init(struct lls_rank_adapters *a,
@@ -89,8 +91,9 @@ static int send_one(struct lls_engine *e, uint32_t slot, const struct lls_lora *
   size_t n = n_words(&e->model);
   struct lls_engine_announcement a = {.kind = kind, .bytes = n * sizeof *words};
   words[0] = slot;
-  for (size_t i = 1; i < n; i++)
-    words[i] = lora->parts[i - 1].rank;
+  memcpy(words + 1, lora->digest, sizeof lora->digest);
+  for (size_t i = HEAD; i < n; i++)
+    words[i] = lora->parts[i - HEAD].rank;
   int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
   if (rc == 0)
     rc = ranks->ops->broadcast(ranks, words, a.bytes);
@@ -133,6 +136,9 @@ int lls_rank_adapters_receive(struct lls_engine *e, const uint32_t *words, size_
   LLS_CHECK(n == n_words(&e->model) && words[0] >= 1 && words[0] <= a->n);
   struct lls_lora **lora = &a->slots[words[0] - 1].lora;
   lls_lora_unref(*lora);
-  *lora = lls_lora_with_ranks(&e->model, words + 1);
-  return *lora == NULL ? -ENOMEM : broadcast_parts(e, *lora);
+  *lora = lls_lora_with_ranks(&e->model, words + HEAD);
+  if (*lora == NULL)
+    return -ENOMEM;
+  memcpy((*lora)->digest, words + 1, sizeof(*lora)->digest);
+  return broadcast_parts(e, *lora);
 }

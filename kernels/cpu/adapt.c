@@ -99,8 +99,8 @@ static void shrink(const struct walk *w)
   float *t = a->t + w->t_group + w->t_part + w->first;
   for (uint32_t i = 0; i < g->n_rows; i++, t += width) {
     a->device->kernels.rows.dots(a->x + g->rows[i] * a->inputs,
-                                 p->a + (size_t)w->first * p->a_stride, p->a_stride, n,
-                                 a->inputs, t);
+                                 (const float *)p->a + (size_t)w->first * p->a_stride,
+                                 p->a_stride, n, a->inputs, t);
     for (uint32_t k = 0; k < n; k++)
       t[k] *= g->scale;
   }
@@ -115,9 +115,9 @@ static void expand(const struct walk *w)
   size_t width = width_of(g);
   const float *t = a->t + w->t_group + w->t_part;
   for (uint32_t i = 0; i < g->n_rows; i++, t += width)
-    a->device->kernels.rows.weigh(t, p->b + w->first, p->b_stride, p->rank, n,
-                                  a->y + g->rows[i] * a->outputs + p->first_output +
-                                      w->first);
+    a->device->kernels.rows.weigh(
+        t, (const float *)p->b + w->first, p->b_stride, p->rank, n,
+        a->y + g->rows[i] * a->outputs + p->first_output + w->first);
 }
 
 static void run_pass(const struct adapting *a, uint32_t step, length_of *length,

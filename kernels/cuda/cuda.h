@@ -23,6 +23,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda/adapt.h"
 #include "kernels/cuda/extras.h"
 
 /* Inputs of a step on their way to the device. They are filled in pinned memory, of
@@ -113,6 +114,20 @@ struct lls_cuda_few {
   size_t shared_bytes;
 };
 
+/* The adapters of a step, in a buffer of their own; adapt.c. */
+#define LLS_CUDA_ADAPTED_LISTS 2 /* all rows; those that need logits */
+struct lls_cuda_adapted_list {
+  const uint32_t *of; /* the first group's rows, which the caller has in host memory */
+  uint32_t n;
+  const uint32_t *rows_at, *adapter_of_at; /* device */
+};
+struct lls_cuda_adapted {
+  struct lls_cuda_inputs inputs;
+  bool begun; /* this step has some */
+  struct lls_cuda_adapted_list lists[LLS_CUDA_ADAPTED_LISTS];
+  uint32_t n_lists;
+};
+
 struct lls_cuda_ops;
 struct lls_cuda_products;
 
@@ -177,6 +192,7 @@ struct lls_cuda_device {
   float frequency[LLS_CUDA_ROPES][LLS_CUDA_ROTARY_MAX / 2];
   struct lls_cuda_shared_out plans[LLS_CUDA_PLANS];
   size_t plan_begin[LLS_CUDA_PLANS]; /* offset of the plan's lists in inputs */
+  struct lls_cuda_adapted adapted;
   struct lls_cuda_inputs draws;
   void *sample_room;           /* working memory of lls_cuda_run_sample */
   uint32_t *count;             /* (max_columns) used by sample.c; all 0 between rows */
@@ -253,6 +269,9 @@ size_t lls_cuda_weight_bytes(const struct lls_weight *);
 int lls_cuda_codes_create(struct lls_cuda_device *, struct lls_weight *w,
                           enum lls_codes_form, const struct lls_tensor_view *parts,
                           size_t n_parts, struct lls_error *err);
+/* Converts n numbers to the activations' type and writes them to device memory. */
+int lls_cuda_load_numbers(struct lls_cuda_device *, const float *from, size_t n,
+                          void *to);
 int lls_cuda_vector_create(struct lls_device *, const struct lls_tensor_view *,
                            float **out, struct lls_error *err);
 int lls_cuda_table_create(struct lls_device *, const struct lls_tensor_view *, void **out,

@@ -47,6 +47,7 @@ void lls_cuda_destroy(struct lls_device *device)
   lls_cuda_products_destroy(d->products);
   lls_cuda_inputs_destroy(&d->inputs);
   lls_cuda_inputs_destroy(&d->draws);
+  lls_cuda_inputs_destroy(&d->adapted.inputs);
   cudaFree(d->entries_at);
   for (int i = 0; i < 2; i++) {
     cudaFreeHost(d->staging[i]);
@@ -245,6 +246,8 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
     rc = lls_cuda_inputs_create(&d->inputs, INPUT_BYTES);
   if (rc == 0)
     rc = lls_cuda_inputs_create(&d->draws, INPUT_BYTES);
+  if (rc == 0)
+    rc = lls_cuda_inputs_create(&d->adapted.inputs, INPUT_BYTES);
   return rc == 0 ? 0
                  : lls_fail(err, rc, "no memory on %s for the working space",
                             d->properties.name);

@@ -75,6 +75,9 @@ void lls_cuda_ops_flush(struct lls_cuda_device *d)
   if (d->status == 0)
     lls_cuda_step_check(d, lls_cuda_inputs_send(&d->inputs, d->stream),
                         "sending a step's inputs");
+  if (d->status == 0)
+    lls_cuda_step_check(d, lls_cuda_inputs_send(&d->adapted.inputs, d->stream),
+                        "sending a step's adapters");
   if (ops->n == 0 || d->status != 0)
     goto out;
   if (d->step != NULL && d->step->prepare) {

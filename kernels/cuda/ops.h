@@ -50,6 +50,7 @@ enum lls_cuda_op_kind {
   LLS_CUDA_FOLD,
   LLS_CUDA_NORM_GATED,
   LLS_CUDA_GATE_COLUMNS,
+  LLS_CUDA_ADAPT,
   LLS_CUDA_RESTORE, /* restores K and V in several kernels; never in a graph */
 };
 
@@ -97,6 +98,7 @@ struct lls_cuda_op {
     struct lls_cuda_fold fold;
     struct lls_cuda_norm_gated norm_gated;
     struct lls_cuda_gate_columns gate_columns;
+    struct lls_cuda_adapt adapt;
     struct lls_cuda_restore_all restore;
   };
 };

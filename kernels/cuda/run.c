@@ -77,6 +77,7 @@ static const char *name_of(enum lls_cuda_op_kind kind)
       [LLS_CUDA_FOLD] = "folding tokens into states",
       [LLS_CUDA_NORM_GATED] = "a gated norm",
       [LLS_CUDA_GATE_COLUMNS] = "gating columns",
+      [LLS_CUDA_ADAPT] = "changes of adapters",
       [LLS_CUDA_RESTORE] = "restoring a hidden cache",
   };
   return names[kind];
@@ -139,6 +140,8 @@ static int run(struct lls_cuda_device *d, const struct lls_cuda_op *op, bool rec
     return lls_cuda_run_norm_gated(d->stream, numbers, &op->norm_gated);
   case LLS_CUDA_GATE_COLUMNS:
     return lls_cuda_run_gate_columns(d->stream, numbers, &op->gate_columns);
+  case LLS_CUDA_ADAPT:
+    return lls_cuda_run_adapt(d->stream, numbers, &op->adapt);
   case LLS_CUDA_RESTORE:
     lls_cuda_run_restore(d, op);
     return 0;

@@ -352,6 +352,7 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
   d->status = 0;
   d->n_results = 0;
   d->latent_rank = 0;
+  d->adapted.begun = false;
   memset(d->ropes, 0, sizeof d->ropes);
   memset(d->plans, 0, sizeof d->plans);
   rc = lay_out(d);

@@ -163,7 +163,7 @@ static void logits(struct lls_device *device, const struct lls_weight *weight,
 }
 
 /* Returns the number of rows that an activation of x has. Rows of experts, which the last
- * record made, lie sorted between those that pad the step. */
+ * record made or changed, lie sorted between those that pad the step. */
 static uint32_t rows_of(struct lls_cuda_device *d, const void *x, uint32_t n_rows)
 {
   const struct lls_cuda_op *last = lls_cuda_op_last(d);
@@ -172,6 +172,9 @@ static uint32_t rows_of(struct lls_cuda_device *d, const void *x, uint32_t n_row
     return last->linear_experts.entries;
   if (last != NULL && last->kind == LLS_CUDA_CODES_EXPERTS && last->codes_experts.y == x)
     return last->codes_experts.entries;
+  if (last != NULL && last->kind == LLS_CUDA_ADAPT && last->adapt.rows == NULL &&
+      last->adapt.y == x)
+    return last->adapt.all;
   return lls_cuda_padded(n_rows);
 }
 
@@ -452,6 +455,9 @@ const struct lls_device_ops lls_cuda_vtable = {
     .space = lls_cuda_record_space,
     .norm_gated = lls_cuda_record_norm_gated,
     .gate_columns = lls_cuda_record_gate_columns,
+    .adapt = lls_cuda_adapt_rows,
+    .adapt_experts = lls_cuda_adapt_experts,
+    .adapter_write = lls_cuda_adapter_write,
     .hidden_write = lls_cuda_hidden_write,
     .restore = lls_cuda_restore,
 };

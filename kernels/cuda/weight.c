@@ -294,6 +294,14 @@ size_t lls_cuda_weight_bytes(const struct lls_weight *w)
 
 /* ---- vectors and tables ------------------------------------------------------------ */
 
+int lls_cuda_load_numbers(struct lls_cuda_device *d, const float *from, size_t n,
+                          void *to)
+{
+  struct load l = {.device = d, .to = lls_cuda_numbers(d), .target = to};
+  load_run(&l, (const char *)from, LLS_F32, n);
+  return load_end(&l, NULL);
+}
+
 int lls_cuda_vector_create(struct lls_device *device, const struct lls_tensor_view *view,
                            float **out, struct lls_error *err)
 {

@@ -55,9 +55,11 @@ static void check_part(const struct lls_device *d, const struct lls_low_rank *p,
   for (uint32_t o = 0; o < p->outputs; o++) {
     double wanted = (double)before[p->first_output + o], size = fabs(wanted);
     for (uint32_t k = 0; k < p->rank; k++) {
-      double t = 0, magnitude = 0, b = scale * (double)p->b[(size_t)k * B_STRIDE + o];
+      double t = 0, magnitude = 0,
+             b = scale * (double)((const float *)p->b)[(size_t)k * B_STRIDE + o];
       for (uint32_t i = 0; i < INPUTS; i++) {
-        double product = (double)x[i] * (double)p->a[(size_t)k * A_STRIDE + i];
+        double product =
+            (double)x[i] * (double)((const float *)p->a)[(size_t)k * A_STRIDE + i];
         t += product;
         magnitude += fabs(product);
       }

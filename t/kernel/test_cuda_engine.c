@@ -19,6 +19,9 @@
 /* A layer's of a model with states: transformers 5.24 in bf16 is .065 from its own f32 on
  * lfm2, .070 on mamba-2, .064 on granite-4-micro and .048 on qwen3.5 */
 #define BF16_STATES 4.5e-2
+/* A layer's with adapters: they are rounded to bf16, and so is the product before and
+ * after their changes; .018 for llama-lora, whose changes are as large as the weights' */
+#define BF16_ADAPTED 2e-2
 
 extern const struct lls_device_module lls_device_module; /* the emulated one */
 unsigned simt_graph_launches(void);
@@ -223,6 +226,60 @@ static void test_states(void **state)
   struct worst bf16 = run_by(*state, &options, state_rules, 1);
   print_message("# bf16 worst row %.2g\n", bf16.relative);
   assert_true(bf16.relative <= BF16_STATES * bf16.layers);
+}
+
+/* ---- adapters ---------------------------------------------------------------------- */
+
+static const struct drive_rule adapted_rules[] = {
+    {.chunk = DRIVE_MAX_TOKENS}, {.chunk = 5, .stagger = 2, .preempt = 7, .swap = true}};
+
+/* The base model and two adapters in the same steps, in the references' order; device
+ * memory for both, for one, for none. */
+static void check_adapters(const char *model, bool bf16, size_t bytes)
+{
+  char reference[64], paths[3][4096], relative[128];
+  const char *list[REFERENCE_MAX_PROMPTS] = {NULL, paths[1], paths[2]};
+  static const char *const names[] = {"", "-lora/first", "-lora/second"};
+  snprintf(reference, sizeof reference, "%s-lora", model);
+  for (int i = 0; i < 3; i++) {
+    snprintf(relative, sizeof relative, "t/data/models/%s%s", model, names[i]);
+    snprintf(paths[i], sizeof paths[i], "%s", source_path(relative));
+  }
+  const struct drive_options options = {.weights =
+                                            bf16 ? LLS_WEIGHTS_BF16 : LLS_WEIGHTS_F32,
+                                        .cache_element = bf16 ? LLS_BF16 : LLS_F32,
+                                        .groups = LLS_MAX_GROUPS,
+                                        .path = paths[0],
+                                        .adapters = list,
+                                        .adapter_bytes = bytes,
+                                        .create_device = lls_device_module.create};
+  struct worst w = run_by(reference, &options, adapted_rules, 2);
+  print_message("# %s, %s, %zu KiB: worst logit %.2g, worst row %.2g\n", model,
+                bf16 ? "bf16" : "f32", bytes >> 10, w.absolute, w.relative);
+  if (!bf16)
+    assert_true(w.absolute <= F32_TOLERANCE);
+  else
+    assert_true(w.relative <= BF16_ADAPTED * w.layers);
+}
+
+static void test_adapters(void **state)
+{
+  if (getenv("LLS_GPU_ONLY") != NULL)
+    skip_because("LLS_GPU_ONLY is set");
+  unsigned before = simt_graph_launches();
+  check_adapters(*state, false, (size_t)64 << 20);
+  assert_true(simt_graph_launches() > before);
+  if (strcmp(*state, "llama") == 0 && !TAP_SANITIZED)
+    check_adapters(*state, true, (size_t)64 << 20);
+}
+
+/* The first adapter of llama takes 57 KiB in f32, the second one 21. */
+static void test_few_resident(void **state)
+{
+  if (getenv("LLS_GPU_ONLY") != NULL)
+    skip_because("LLS_GPU_ONLY is set");
+  check_adapters(*state, false, (size_t)64 << 10);
+  check_adapters(*state, false, 0);
 }
 
 static int create_on_gpu(const struct lls_device_options *options,
@@ -446,6 +503,9 @@ int main(void)
       {"emulated Granite 4 H", test_states, NULL, NULL, granite_4_h},
       {"emulated Nemotron 3", test_states, NULL, NULL, nemotron_3},
       {"emulated Falcon-H1", test_states, NULL, NULL, falcon_h1},
+      {"adapters of llama", test_adapters, NULL, NULL, llama},
+      {"adapters of mixtral's experts", test_adapters, NULL, NULL, mixtral},
+      {"few adapters resident", test_few_resident, NULL, NULL, llama},
       {"memory", test_memory, NULL, NULL, NULL},
       {"memory of states", test_memory_of_states, NULL, NULL, NULL},
       {"too little memory", test_too_little_memory, NULL, NULL, NULL},
