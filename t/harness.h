@@ -31,6 +31,7 @@ struct harness_options {
   bool measure_always;
   uint32_t strikes;
   struct lls_lease_limits leases; /* [cache] lease_tool and lease_end, but 0 by default */
+  bool block_events;              /* the caller takes them (lls_loop_block_events) */
   uint32_t mask_work;             /* [plugins], but 0 by default */
   bool no_jump;                   /* [plugins] jump_ahead = false */
   uint64_t seed;

@@ -31,6 +31,7 @@
 #include "core/device/sampling.h"
 #include "core/api/admin.h"
 #include "core/api/keys.h"
+#include "core/api/kv_events.h"
 #include "core/config/limits.h"
 #include "core/http/server.h"
 #include "core/model/pooling.h"
@@ -94,6 +95,7 @@ struct lls_api_config {
   const char *state;           /* folder of files and batches; NULL or "": none */
   const char *replica;       /* name in ids, <= LLS_REPLICA_MAX bytes; NULL or "": none */
   const struct lls_log *log; /* may be NULL */
+  struct lls_kv_config kv_events; /* copied, and its strings outlive create */
   /* With a router there are no loop, tokenizer, state and replica. */
   struct lls_api_router router;
   /* Called when the last answer has been sent while draining, unless lls_api_on_wake

@@ -60,6 +60,7 @@ struct lls_api {
   uint64_t looks;                     /* queue snapshots requested so far */
   bool looking;                       /* the last snapshot has not arrived yet */
   struct lls_viewers viewers;         /* clients of /admin/events */
+  struct lls_kv_events kv_events;
   struct lls_background *backgrounds; /* utlist: responses without their clients */
   size_t background_bytes;            /* bytes of events kept for `backgrounds` */
   struct lls_lives lives;

@@ -116,6 +116,7 @@ struct lls_dialect;
   ROUTE("GET", "/admin/queues", lls_handle_admin_queues)                                 \
   ROUTE("GET", "/admin/sessions", lls_handle_admin_sessions)                             \
   ROUTE("GET", "/admin/events", lls_handle_admin_events)                                 \
+  ROUTE("GET", "/admin/kv_events", lls_handle_admin_kv_events)                           \
   ROUTE("GET", "/admin/config", lls_handle_admin_config)                                 \
   ROUTE("GET", "/admin/history", lls_handle_admin_history)                               \
   ROUTE("GET", "/admin/policies", lls_handle_admin_policies)                             \

@@ -104,6 +104,7 @@ struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
       .measure_always = c->cache.measure == LLS_MEASURE_ALWAYS,
       .prompts = {.folder = c->server.state,
                   .most_bytes = (uint64_t)c->cache.kept_prompts},
+      .block_events = c->server.kv_events[0] != '\0',
       .eos_tokens = model->eos,
       .n_eos_tokens = model->n_eos,
   };

@@ -10,6 +10,7 @@
 #include "core/cluster/offered.h"
 #include "core/cluster/pulls.h"
 #include "core/engine/engine.h"
+#include "core/instance/block_events.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
@@ -168,6 +169,7 @@ static void arrive(struct lls_instance *in, struct lls_live *live)
   struct lls_request *v = &live->view;
   live->move.incoming = false;
   LLS_CALL(&in->policies, cache, computed, v, v->cached_tokens);
+  lls_block_events_note(in, live, 0, v->cached_tokens);
   lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
   in->status.taken_over++;
   lls_migrate_settle_in(in, live);

@@ -31,8 +31,12 @@ struct lls_server_config {       /* [server] */
   const char *admin_socket;      /* path, or "": none */
   const char *state;             /* folder, or "": no state outlives the process */
   const char *replica;           /* name of this replica, or "": it is the only one */
-  int64_t history;               /* ns; 0: not kept */
-  int64_t sandbox;               /* enum lls_sandbox_choice */
+  /* "": none, "stream": only GET /admin/kv_events, or an endpoint; another or "" */
+  const char *kv_events, *kv_events_replay;
+  const char *kv_events_topic;
+  int64_t kv_events_form; /* enum lls_kv_form */
+  int64_t history;        /* ns; 0: not kept */
+  int64_t sandbox;        /* enum lls_sandbox_choice */
   bool autopilot;
   /* the same options as of llmserve-whatif */
   const char *autopilot_policies, *autopilot_objective;
@@ -41,6 +45,8 @@ struct lls_server_config {       /* [server] */
 /* AUTO: as far as the kernel and build support it. ON: the server does not start
  * without. */
 enum lls_sandbox_choice { LLS_SANDBOX_AUTO, LLS_SANDBOX_OFF, LLS_SANDBOX_ON };
+
+enum lls_kv_form { LLS_KV_ARRAY, LLS_KV_MAP };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 

@@ -199,6 +199,20 @@ static const struct lls_param server_params[] = {
                      "most. The ids of its responses, files and batches begin with it "
                      "(resp_NAME-...), so that a proxy can route requests for them, and "
                      "each answer names it (x-llmserve-replica); empty: neither"),
+    LLS_PARAM_STRING(
+        server, kv_events, "",
+        "tell routers which blocks of prefixes are cached here: an endpoint of ZeroMQ to "
+        "publish on, such as tcp://*:5557 or ipc:///run/llmserve/kv, in vLLM's messages "
+        "(KVEventBatch), and GET /admin/kv_events; stream: only the latter; empty: "
+        "neither. Whoever can connect reads the tokens of prompts"),
+    LLS_PARAM_STRING(server, kv_events_replay, "",
+                     "endpoint of ZeroMQ where readers get the last batches of "
+                     "kv_events again (vLLM's replay_endpoint); empty: none"),
+    LLS_PARAM_STRING(server, kv_events_topic, "",
+                     "topic of kv_events; llm-d expects kv@ADDRESS:PORT@MODEL"),
+    LLS_PARAM_CHOICE(server, kv_events_form, "array", "array|map",
+                     "messages of kv_events as arrays, which vLLM sent at first and "
+                     "all routers read, or as maps by name, as the newest vLLM"),
     LLS_PARAM_CHOICE(
         server, sandbox, "auto", "auto|off|on",
         "give up rights that serving does not need: writing outside of the paths in this "

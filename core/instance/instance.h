@@ -39,6 +39,7 @@
 #include "core/instance/session.h"
 #include "core/instance/step_state.h"
 
+struct lls_block_events;
 struct lls_cost_model;
 struct lls_engine;
 struct lls_fetches;
@@ -113,8 +114,9 @@ struct lls_instance {
 
   struct lls_inbox *inbox;
   struct lls_outbox *outbox;
-  int64_t (*clock)(void *context);      /* the only source of time */
-  int64_t (*plan_clock)(void *context); /* times plan calls, for the plan budget */
+  struct lls_block_events *block_events; /* NULL: [server] kv_events is not set */
+  int64_t (*clock)(void *context);       /* the only source of time */
+  int64_t (*plan_clock)(void *context);  /* times plan calls, for the plan budget */
   void *clock_context;
 
   /* Called when the device has begun a step: calls lls_instance_count and sends the

@@ -15,6 +15,7 @@
 #include "core/cost/cost.h"
 #include "core/cost/samples.h"
 #include "core/engine/engine.h"
+#include "core/instance/block_events.h"
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/plugin/loader.h"
@@ -76,6 +77,15 @@ void lls_instance_describe(struct lls_instance *in, const struct lls_loop_option
   in->info = (struct lls_instance_info){.index = index, .role = mine->role};
 }
 
+/* Returns how many blocks of group 0 the pool has room for, on the device and the host.
+ */
+static uint64_t blocks_of(const struct lls_instance *in)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  uint64_t units = (uint64_t)pool->device_units + pool->host_units;
+  return units / in->caps.groups[0]->forms[0].block_units;
+}
+
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                       struct lls_error *err)
 {
@@ -109,6 +119,10 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                     o->max_requests);
   if (o->n_eos_tokens > 0)
     memcpy(in->eos_tokens, o->eos_tokens, o->n_eos_tokens * sizeof *in->eos_tokens);
+  if (o->block_events && !o->trial &&
+      (rc = lls_block_events_create(lls_engine_pool_shape(in->engine)->block_tokens,
+                                    blocks_of(in), &in->block_events)) < 0)
+    return lls_fail(err, rc, "out of memory for [server] kv_events");
   lls_cache_service_init(in);
   rc = lls_policies_prepare(in, &o->policies, &in->policies, err);
   if (rc == 0 && (rc = lls_policies_create(&in->policies, err)) < 0)
@@ -152,6 +166,7 @@ void lls_instance_fini(struct lls_instance *in)
   lls_inbox_content_free(&in->content);
   lls_migrate_fini(in);
   lls_peer_loads_fini(in);
+  lls_block_events_free(in->block_events);
   free(in->eos_tokens);
   free(in->model_name);
   free(in->model_folder);

@@ -14,6 +14,7 @@
 #include "core/channel/channel.h"
 #include "core/cost/samples.h"
 #include "core/engine/engine.h"
+#include "core/instance/block_events.h"
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
@@ -416,6 +417,20 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
     l->front.on_arrival(l->front.context, &live->view);
   lls_inbox_post(&r->inbox, live);
   return 0;
+}
+
+void lls_loop_block_events(struct lls_loop *l,
+                           void (*each)(void *context, uint32_t instance,
+                                        const struct lls_block_event_list *),
+                           void *context)
+{
+  LLS_ON_MAIN(l);
+  for (uint32_t i = 0; i < l->n; i++) {
+    const struct lls_block_event_list list =
+        lls_block_events_take(&l->threads[i].instance);
+    if (list.n > 0)
+      each(context, i, &list);
+  }
 }
 
 void lls_loop_cancel(struct lls_loop *l, uint64_t id)

@@ -23,6 +23,7 @@
 #include "core/instance/submission.h"
 
 struct lls_loop;
+struct lls_block_event_list;
 struct lls_loop_policy_stats;
 struct lls_session_row;
 struct lls_snapshot;
@@ -121,6 +122,13 @@ void lls_loop_count_sessions(struct lls_loop *, uint32_t *alive, uint32_t *idle)
 int64_t lls_loop_each_session(struct lls_loop *,
                               void (*each)(void *context, const struct lls_session_row *),
                               void *context);
+
+/* [main] To be called after each wake, with the option block_events: calls `each` for
+ * every instance of this process that has events of blocks (block_events.h). */
+void lls_loop_block_events(struct lls_loop *,
+                           void (*each)(void *context, uint32_t instance,
+                                        const struct lls_block_event_list *),
+                           void *context);
 
 /* [main] Ends the request soon, with CANCELLED unless it has already ended
  * otherwise. */

@@ -13,6 +13,7 @@
 #include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
 #include "core/engine/engine.h"
+#include "core/instance/block_events.h"
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
@@ -51,6 +52,7 @@ static void publish(struct lls_step_thread *r)
   pthread_mutex_lock(&r->status_lock);
   bool anything =
       r->outbox.filling.n > 0 || (in->health.failed && !r->failed) || in->answered;
+  anything |= lls_block_events_posted(in);
   in->answered = false;
   r->status = in->status;
   if (in->policy_stats_taken)

@@ -10,6 +10,7 @@
  */
 #include "core/policy/adoption.h"
 
+#include "core/instance/block_events.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
@@ -137,6 +138,8 @@ void lls_adoption_run(struct lls_instance *in)
   LLS_ON_STEP(in);
   LLS_CHECK(!in->transaction.open);
   lls_session_adopt(in);
+  if (in->adoption.cache.replaced)
+    lls_block_events_clear(in);
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = lls_request_table_find(in->table, in->alive[i]);
     if (in->adoption.predictor.replaced &&

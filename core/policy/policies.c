@@ -42,6 +42,7 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
       .host_units = pool->host_units,
       .device_form = lls_pool_has_int8(pool, false) ? LLS_FORM_INT8 : LLS_FORM_NONE,
       .host_form = lls_pool_has_int8(pool, true) ? LLS_FORM_INT8 : LLS_FORM_NONE,
+      .shows_changes = in->block_events != NULL,
   };
 }
 

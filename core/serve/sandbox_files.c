@@ -191,6 +191,14 @@ static void allow_devices(struct rules *r, bool gpu)
     allow(r, "/dev", READS | WRITE_FILE | TRUNCATE | IOCTL_DEV);
 }
 
+/* Allows the file of an endpoint of ZeroMQ, if it has one. */
+static void allow_endpoint(struct rules *r, const char *endpoint)
+{
+  static const char ipc[] = "ipc://";
+  if (strncmp(endpoint, ipc, sizeof ipc - 1) == 0)
+    allow_folder_of(r, endpoint + sizeof ipc - 1, MAKE_SOCK | REMOVE_FILE);
+}
+
 static void allow_sockets(struct rules *r, const struct lls_config *c)
 {
   const char *list = c->server.listen;
@@ -198,6 +206,8 @@ static void allow_sockets(struct rules *r, const struct lls_config *c)
   while (lls_listen_next(&list, &address, NULL) > 0)
     allow_folder_of(r, address.path, MAKE_SOCK | REMOVE_FILE);
   allow_folder_of(r, c->server.admin_socket, MAKE_SOCK | REMOVE_FILE);
+  allow_endpoint(r, c->server.kv_events);
+  allow_endpoint(r, c->server.kv_events_replay);
 }
 
 static void allow_writes(struct rules *r, const struct lls_config *c)

@@ -233,6 +233,16 @@ static void on_drain(void *context, const char *asked_by)
   server_drain(s);
 }
 
+static struct lls_kv_config kv_config_of(const struct lls_server_config *c)
+{
+  bool is_stream = strcmp(c->kv_events, "stream") == 0;
+  return (struct lls_kv_config){.on = c->kv_events[0] != '\0',
+                                .endpoint = is_stream ? "" : c->kv_events,
+                                .replay = c->kv_events_replay,
+                                .topic = c->kv_events_topic,
+                                .maps = c->kv_events_form == LLS_KV_MAP};
+}
+
 int server_create_api(struct server *s, struct lls_error *err)
 {
   const struct lls_model_sampling *m = &s->model.sampling;
@@ -283,6 +293,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                            .give_up = on_give_up}},
       .state = c->server.state,
       .replica = c->server.replica,
+      .kv_events = kv_config_of(&c->server),
       .log = &s->log,
       .on_idle = on_idle,
       .on_idle_context = s,

@@ -9,6 +9,7 @@
 #include "core/cost/cost.h"
 #include "core/cost/samples.h"
 #include "core/engine/batch.h"
+#include "core/instance/block_events.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
@@ -157,6 +158,7 @@ static void book(struct lls_instance *in, uint32_t i,
     note_pooled(live);
   bool hidden = lls_table_has_hidden(in->batch.sequences[i].table);
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
+  lls_block_events_note(in, live, live->context, v->cached_tokens);
   uint32_t emitted = token != NULL ? append(in, live, token, now_ns) : 0;
   if (token == NULL)
     report_progress(in, live);

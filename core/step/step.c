@@ -19,6 +19,7 @@
 #include "core/cluster/peer_load.h"
 #include "core/engine/batch.h"
 #include "core/engine/engine.h"
+#include "core/instance/block_events.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
@@ -213,6 +214,7 @@ static void count_memory(struct lls_instance *in)
 void lls_instance_count(struct lls_instance *in)
 {
   LLS_ON_STEP(in);
+  lls_block_events_collect(in);
   count_memory(in);
   count_work(in);
   lls_policy_stats_take(in);

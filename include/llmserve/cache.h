@@ -74,6 +74,7 @@ struct lls_cache_geometry {
   /* The forms that full blocks of group 0 are to take in a tier; NONE: that in which
    * steps compute. [cache] int8. */
   uint32_t device_form, host_form;
+  uint32_t shows_changes; /* 1: `changes` is called after each step; 0: never */
   /* version 1 ends here */
 };
 
@@ -277,6 +278,19 @@ struct lls_retained {
   /* version 1 ends here */
 };
 
+enum lls_block_change_kind {
+  LLS_BLOCK_STORED = 1,  /* waiting requests may find the block in the tier from now on */
+  LLS_BLOCK_REMOVED = 2, /* they find it there no more */
+};
+
+/* A full block that came to a tier or left it. */
+struct lls_block_change { /* in arrays: it never grows */
+  uint32_t kind;          /* enum lls_block_change_kind */
+  uint32_t group, tier;
+  uint32_t reserved;
+  struct lls_key key;
+};
+
 /* Required unless marked optional. An optional pair is given together or not at all. */
 struct lls_cache_vtable {
   uint32_t api_version;
@@ -388,6 +402,14 @@ struct lls_cache_vtable {
    * request that runs is about to change it. */
   int (*retain)(void *self, const struct lls_retained *);
   int (*fetch)(void *self, const struct lls_retained *);
+
+  /* [step] Between two steps, if the geometry's shows_changes is 1. Writes what has
+   * changed since the last call among the blocks that waiting requests may find, at most
+   * `max` changes; returns how many. The rest is of the next call. A block that came and
+   * left since the last call may be left out. A manager that has just been created, with
+   * or without a state that it took over, has shown nothing yet. In every group and tier
+   * STORED and REMOVED alternate for a key, and STORED is first. */
+  size_t (*changes)(void *self, struct lls_block_change *out, size_t max);
 
   /* version 1 ends here */
 };

@@ -290,6 +290,12 @@ int lls_pol_face_retain(void *self, const struct lls_retained *what)
   return m->journal.open ? lls_pol_side_retain(m, what) : -EINVAL;
 }
 
+size_t lls_pol_face_changes(void *self, struct lls_block_change *out, size_t max)
+{
+  struct lls_pol_side *m = self;
+  return m->journal.open ? 0 : lls_pol_tree_changes(&m->tree, out, max);
+}
+
 int lls_pol_face_fetch(void *self, const struct lls_retained *what)
 {
   struct lls_pol_side *m = self;

@@ -130,7 +130,7 @@ static int make_slabs(struct lls_pol_side *m, const struct lls_cache_geometry *g
   return rc;
 }
 
-static int make_tree(struct lls_pol_side *m)
+static int make_tree(struct lls_pol_side *m, const struct lls_cache_geometry *g)
 {
   struct lls_pol_tree *t = &m->tree;
   t->journal = &m->journal;
@@ -139,6 +139,7 @@ static int make_tree(struct lls_pol_side *m)
   t->n_tiers = m->shares_host ? m->n_tiers : 1;
   t->groups = m->host->engine->groups;
   t->manager = m;
+  t->shows_changes = g->shows_changes != 0;
   for (uint32_t tier = 0; tier < t->n_tiers; tier++)
     t->tiers[tier].slabs = &m->slabs[tier];
   return lls_pol_tree_init(t);
@@ -188,7 +189,7 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
     most = lls_pol_max(most, n);
   }
   if (rc == 0)
-    rc = make_tree(m);
+    rc = make_tree(m, g);
   if (rc == 0)
     rc = make_leases(m);
   if (rc == 0)

@@ -172,6 +172,7 @@ static void leave_place(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
   set(t, place_of(t, tier, unit), LLS_POL_NIL);
   set(t, &p->unit, LLS_POL_NIL);
   set(t, &node->n_blocks, node->n_blocks - 1);
+  lls_pol_tree_note(t, place);
   if (is_kept)
     lls_pol_slabs_free(slabs, unit);
 }
@@ -275,11 +276,15 @@ int lls_pol_tree_init(struct lls_pol_tree *t)
   t->bucket_mask = 1;
   while (t->bucket_mask < t->n_nodes)
     t->bucket_mask = 2 * t->bucket_mask + 1;
+  size_t places = (size_t)t->n_nodes * t->n_groups * t->n_tiers;
   t->nodes = calloc(t->n_nodes, sizeof *t->nodes);
   t->keys = calloc(t->n_nodes, sizeof *t->keys);
-  t->places = calloc((size_t)t->n_nodes * t->n_groups * t->n_tiers, sizeof *t->places);
+  t->places = calloc(places, sizeof *t->places);
   t->buckets = calloc((size_t)t->bucket_mask + 1, sizeof *t->buckets);
   t->marks = calloc(t->n_nodes, sizeof *t->marks);
+  t->due_first = t->due_last = t->leaving = LLS_POL_NIL;
+  t->shown = t->shows_changes ? calloc(places, sizeof *t->shown) : NULL;
+  done &= t->shown != NULL || !t->shows_changes;
   return done && t->nodes && t->keys && t->places && t->buckets && t->marks ? 0 : -ENOMEM;
 }
 
@@ -292,6 +297,7 @@ void lls_pol_tree_destroy(struct lls_pol_tree *t)
   free(t->places);
   free(t->buckets);
   free(t->marks);
+  free(t->shown);
 }
 
 void lls_pol_tree_make_empty(struct lls_pol_tree *t)
@@ -311,6 +317,7 @@ void lls_pol_tree_make_empty(struct lls_pol_tree *t)
   }
   t->free_node = t->n_nodes > 0 ? 0 : LLS_POL_NIL;
   t->n_used = t->n_made = t->clock = t->n_dropped = 0;
+  lls_pol_tree_note_all(t);
 }
 
 void lls_pol_tree_pass(struct lls_pol_tree *t, struct lls_pol_state_walk *w)
@@ -330,6 +337,7 @@ void lls_pol_tree_pass(struct lls_pol_tree *t, struct lls_pol_state_walk *w)
                        lls_pol_slabs_blocks(at->slabs) * sizeof *at->place_of);
     lls_pol_state_pass(w, at->kept, sizeof at->kept);
   }
+  lls_pol_tree_note_all(t);
 }
 
 /* ---- holders ------------------------------------------------------------------- */
@@ -415,6 +423,7 @@ void lls_pol_tree_add(struct lls_pol_tree *t, uint32_t node, uint32_t group,
   set(t, &t->places[place].unit, unit);
   set(t, &t->nodes[node].n_blocks, t->nodes[node].n_blocks + 1);
   set(t, place_of(t, tier, unit), place);
+  lls_pol_tree_note(t, place);
 }
 
 void lls_pol_tree_touch(struct lls_pol_tree *t, uint32_t tier, uint32_t unit,
@@ -442,6 +451,7 @@ uint32_t lls_pol_tree_put(struct lls_pol_tree *t, const struct lls_key *keys, ui
   t->places[place].unit = unit;
   t->nodes[node].n_blocks++;
   *place_of(t, tier, unit) = place;
+  lls_pol_tree_note(t, place);
   return unit;
 }
 

@@ -288,6 +288,16 @@ void lls_loop_count_sessions(struct lls_loop *loop, uint32_t *alive, uint32_t *i
   *alive = *idle = 0;
 }
 
+void lls_loop_block_events(struct lls_loop *l,
+                           void (*each)(void *context, uint32_t instance,
+                                        const struct lls_block_event_list *),
+                           void *context)
+{
+  (void)l;
+  (void)each;
+  (void)context;
+}
+
 int64_t lls_loop_each_session(struct lls_loop *loop,
                               void (*each)(void *context, const struct lls_session_row *),
                               void *context)

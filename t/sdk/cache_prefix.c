@@ -23,6 +23,8 @@ enum mutant {
   ANY_PARENT, /* the same tokens are the same block, whatever precedes them */
   BY_TOKENS,  /* blocks are found by tokens without their keys: also another tenant's */
   NOT_HELD,   /* a request that takes a prefix is not counted as a holder */
+  SILENT,     /* `changes` does not say that blocks came */
+  STALE,      /* ... that they left */
 };
 
 struct params {
@@ -37,6 +39,11 @@ struct sequence { /* by slot */
   uint32_t n, cached;
 };
 
+struct said { /* by `changes` */
+  bool there;
+  struct lls_key key;
+};
+
 struct state {
   struct base base;
   enum mutant mutant;
@@ -48,6 +55,7 @@ struct state {
   uint32_t *lists;               /* (n_slots, per_list) */
   struct lls_block_entry *table; /* (n_slots, per_list) */
   struct lls_group_list *shown;  /* (n_slots) */
+  struct said *said;             /* (n_blocks) */
 };
 
 static uint32_t *list_of(const struct state *s, uint32_t slot)
@@ -344,6 +352,7 @@ static void destroy(void *self)
   free(s->lists);
   free(s->table);
   free(s->shown);
+  free(s->said);
   base_close(&s->base);
   free(s);
 }
@@ -367,8 +376,9 @@ static int create(const struct lls_host *host, const void *params,
   s->lists = calloc((size_t)s->base.n_slots * s->per_list, sizeof *s->lists);
   s->table = calloc((size_t)s->base.n_slots * s->per_list, sizeof *s->table);
   s->shown = calloc(s->base.n_slots, sizeof *s->shown);
+  s->said = calloc((size_t)s->n_blocks + 1, sizeof *s->said);
   if (!s->blocks || !s->keys || !s->tokens || !s->sequences || !s->lists || !s->table ||
-      !s->shown || rc < 0) {
+      !s->shown || !s->said || rc < 0) {
     destroy(s);
     return -ENOMEM;
   }
@@ -378,13 +388,42 @@ static int create(const struct lls_host *host, const void *params,
 
 static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct params, mutant, "none",
-                     "none|partial|whole|any_parent|by_tokens|not_held",
+                     "none|partial|whole|any_parent|by_tokens|not_held|silent|stale",
                      "what it does wrong"),
 };
 
+static bool is_as_said(const struct state *s, uint32_t b)
+{
+  const struct said *said = &s->said[b];
+  bool is_there = s->blocks[b].indexed != 0;
+  return is_there == said->there && (!is_there || lls_key_equal(&said->key, &s->keys[b]));
+}
+
+/* Compares each block with what was said of it: first those that have left. */
+static size_t changes(void *self, struct lls_block_change *out, size_t max)
+{
+  struct state *s = self;
+  size_t n = 0;
+  for (uint32_t b = 0; b < s->n_blocks && n < max; b++) {
+    if (is_as_said(s, b) || !s->said[b].there)
+      continue;
+    s->said[b].there = false;
+    if (s->mutant != STALE)
+      out[n++] =
+          (struct lls_block_change){.kind = LLS_BLOCK_REMOVED, .key = s->said[b].key};
+  }
+  for (uint32_t b = 0; b < s->n_blocks && n < max && s->mutant != SILENT; b++) {
+    if (is_as_said(s, b))
+      continue;
+    s->said[b] = (struct said){.there = true, .key = s->keys[b]};
+    out[n++] = (struct lls_block_change){.kind = LLS_BLOCK_STORED, .key = s->keys[b]};
+  }
+  return n;
+}
+
 static const struct lls_cache_vtable vtable = {
     BASE_OWN,           BASE_TRANSACTION, BASE_PLAIN,       .create = create,
-    .release = release, .table = table,   .prefix = prefix,
+    .release = release, .table = table,   .prefix = prefix, .changes = changes,
 };
 
 BASE_PLUGIN("prefix", "a prefix cache, and what it must not do", &vtable,

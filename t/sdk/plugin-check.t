@@ -169,6 +169,8 @@ my %mutants = (
   any_parent    => $wrong,
   by_tokens     => $wrong,
   not_held      => $wrong,
+  silent        => qr/has shown 0: it has not said that they were stored/,
+  stale         => qr/stored, but it was there/,
 );
 fit("$sdk/cache_prefix.so");
 unfit("$sdk/cache_prefix.so", $mutants{$_}, "--set=mutant=$_") for sort keys %mutants;

@@ -224,6 +224,33 @@ static void compare_all(struct rig *r, uint32_t tiers)
   }
 }
 
+/* Takes at most `max` changes, each of which must be one. Returns how many there were. */
+static size_t follow(struct rig *r, size_t max)
+{
+  struct lls_block_change changes[CODES * GROUPS * TIERS * 2];
+  size_t n = lls_pol_tree_changes(&r->t, changes, max);
+  assert_true(n <= max);
+  for (size_t i = 0; i < n; i++) {
+    const struct lls_block_change *c = &changes[i];
+    bool *there = &r->followed[c->key.word[1]][c->group][c->tier];
+    assert_int_equal(*there, c->kind == LLS_BLOCK_REMOVED);
+    *there = !*there;
+  }
+  return n;
+}
+
+/* A reader that has followed all changes knows the tree. */
+static void compare_followed(struct rig *r)
+{
+  while (follow(r, 5) > 0)
+    ;
+  for (uint32_t code = 2; code < CODES; code++)
+    for (uint32_t group = 0; group < r->t.n_groups; group++)
+      for (uint32_t tier = 0; tier < r->t.n_tiers; tier++)
+        assert_int_equal(r->followed[code][group][tier],
+                         r->now.entries[code][group][tier].there);
+}
+
 static void play(const struct set *set, uint32_t n_tiers, uint64_t seed)
 {
   static struct rig r;
@@ -238,6 +265,10 @@ static void play(const struct set *set, uint32_t n_tiers, uint64_t seed)
     rig_check(&r);
     if (i % 8 == 0)
       compare_all(&r, dice(&d, 1, (1u << n_tiers) - 1));
+    if (dice(&d, 0, 3) == 0)
+      follow(&r, dice(&d, 0, 4));
+    if (i % 16 == 0)
+      compare_followed(&r);
   }
   for (uint32_t i = 0; i < SEQUENCES; i++)
     if (r.now.sequences[i].alive)

@@ -47,6 +47,7 @@ struct rig {
   uint32_t block_units[GROUPS];
   bool (*drop)(void *context, uint32_t unit); /* the tree's own drop */
   uint32_t n_moved, n_left;
+  bool followed[CODES][GROUPS][TIERS]; /* the blocks that changes have shown */
 };
 
 /* Number of the prefix of n blocks of a prompt. */
@@ -137,6 +138,7 @@ static inline void rig_make(struct rig *r, const struct lls_group *groups,
   r->t.n_groups = n_groups;
   r->t.groups = r->groups;
   r->t.n_tiers = n_tiers;
+  r->t.shows_changes = true;
   for (uint32_t tier = 0; tier < n_tiers; tier++) {
     struct lls_pol_slabs *s = &r->slabs[tier];
     s->journal = &r->journal;

@@ -147,6 +147,7 @@ int scene_open(struct scene *s, const struct subject *subject,
       .seed = o->seed,
       .log_level = LLS_LOG_WARNING,
       .sim = &s->sim,
+      .block_events = !o->light,
       .cost = o->transfers ? &s->sim.rates : NULL,
       .replace = replace,
       .replace_context = s,
@@ -218,8 +219,17 @@ uint32_t scene_needs(const struct subject *subject, struct findings *f)
 
 /* ---- steps --------------------------------------------------------------------- */
 
+static void ignore_blocks(void *context, uint32_t instance,
+                          const struct lls_block_event_list *list)
+{
+  (void)context;
+  (void)instance;
+  (void)list;
+}
+
 int scene_step(struct scene *s)
 {
+  lls_loop_block_events(s->h.loop, ignore_blocks, NULL);
   uint32_t turn, n = lls_loop_n_instances(s->h.loop);
   int64_t until_ns = lls_loop_next_ns(s->h.loop, &turn);
   if (until_ns == LLS_NEVER)

@@ -114,6 +114,9 @@ struct witness { /* a created instance of a plugin; `self` of our callbacks */
   struct mark *marks;
   uint32_t n_marks, capacity_marks;
   uint64_t step;
+  struct shown *shown; /* the blocks that `changes` has shown; watch_changes.c */
+  bool has_shown;      /* changes was called once */
+  bool is_at_rest;     /* nothing has left since the last call of changes */
 };
 
 /* The running callback. watch_leave takes the value that watch_enter returned. */
@@ -133,6 +136,10 @@ void watch_sample(struct watch *, int64_t ns);
 void watch_free(struct watch *);
 /* Puts our vtable over the module's, in out->module. */
 void watch_module(struct watched *out, struct watch *, const struct lls_plugin_module *);
+/* watch_changes.c: follows what a manager says of its blocks. */
+void watch_changes(struct lls_cache_vtable *ours);
+void watch_changes_prefix(struct witness *, const struct lls_request *, uint32_t tokens);
+void watch_changes_free(struct witness *);
 void watch_scheduler(struct watched *);
 void watch_cache(struct watched *);
 void watch_predictor(struct watched *);

@@ -64,6 +64,7 @@ static void destroy(void *self)
     w->real->cache.destroy(w->self);
   watch_leave(w, call);
   watch_forget_marks(w, 0);
+  watch_changes_free(w);
   free(w->marks);
   for (uint32_t i = 0; i < w->n_slots; i++)
     forget_placed(w, i);
@@ -145,6 +146,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   struct witness *w = self;
   struct call call = watch_enter(w, "reserve", TAG_STEP);
   int rc = w->real->cache.reserve(w->self, r, tokens, form, flags);
+  w->is_at_rest = false;
   watch_leave(w, call);
   if (rc > LLS_RESERVE_NEVER)
     found(w->watch->findings, "reserve returned %d: expected enum lls_reserve_result",
@@ -162,6 +164,7 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   struct witness *w = self;
   struct call call = watch_enter(w, "preempt", TAG_STEP);
   int rc = w->real->cache.preempt(w->self, r, mode);
+  w->is_at_rest = false;
   watch_leave(w, call);
   w->placed[r->slot].preempted |= rc == 0;
   if (w->watch->journal != NULL)
@@ -275,6 +278,7 @@ static void release(void *self, const struct lls_request *r,
   struct witness *w = self;
   struct call call = watch_enter(w, "release", TAG_STEP);
   w->real->cache.release(w->self, r, how);
+  w->is_at_rest = false;
   watch_leave(w, call);
   forget_placed(w, r->slot);
   w->memory->transfers[r->slot] = (struct transfer){0};
@@ -308,6 +312,9 @@ static int prefix(void *self, const struct lls_request *r, bool take,
           "prefix: %u tokens of request %" PRIu64
           ", which has %u: the last one must be left to compute",
           out->tokens, r->id, lls_request_length(r));
+  else if (rc == 0)
+    watch_changes_prefix(w, r, out->tokens);
+  w->is_at_rest &= !take;
   return rc;
 }
 
@@ -354,5 +361,6 @@ void watch_cache(struct watched *out)
   WATCHED(ours, import_state);
   watch_audits(ours);
   watch_transactions(ours);
+  watch_changes(ours);
   watch_transfers(ours);
 }

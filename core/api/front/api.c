@@ -90,6 +90,8 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
     status = lls_http_server_create(config->uv, &http, &api->http, err);
   if (status == 0 && config->state != NULL && config->state[0] != '\0')
     status = lls_store_front_open(api, config->state, err);
+  if (status == 0)
+    status = lls_kv_events_open(api, err);
   if (status != 0) {
     lls_api_destroy(api);
     return status;
@@ -115,6 +117,7 @@ void lls_api_on_wake(struct lls_api *api)
   LLS_API_ON_MAIN(api);
   lls_loop_events(api->config.loop, lls_generation_on_event, api);
   lls_generation_flush(api);
+  lls_kv_events_feed(api);
   if (lls_api_look(api)) {
     lls_viewers_show(api);
     lls_api_begin_look(api);
@@ -150,6 +153,7 @@ void lls_api_drain(struct lls_api *api)
   api->draining = true;
   lls_store_front_drain(api);
   lls_viewers_end(api);
+  lls_kv_events_end(api);
 }
 
 bool lls_api_idle(const struct lls_api *api)
@@ -204,6 +208,7 @@ void lls_api_destroy(struct lls_api *api)
   api->http_closed = true; /* from here on no work is given to the pool's threads */
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
+  lls_kv_events_close(api);
   lls_background_free(api);
   lls_store_front_free(api);
   lls_http_server_destroy(api->http);

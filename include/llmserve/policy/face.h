@@ -50,6 +50,7 @@ size_t lls_pol_face_kept(void *self, struct lls_kept_block *, size_t max);
 size_t lls_pol_face_adopt(void *self, struct lls_kept_block *, size_t n);
 int lls_pol_face_retain(void *self, const struct lls_retained *);
 int lls_pol_face_fetch(void *self, const struct lls_retained *);
+size_t lls_pol_face_changes(void *self, struct lls_block_change *out, size_t max);
 
 /* Every manager leaves these to the kit. */
 #define LLS_POL_FACE_ALWAYS                                                              \

@@ -32,6 +32,7 @@
 #ifndef LLS_POL_TREE_H
 #define LLS_POL_TREE_H
 
+#include <llmserve/cache.h>
 #include <llmserve/policy/slabs.h>
 
 #ifdef __cplusplus
@@ -58,6 +59,16 @@ struct lls_pol_tree_place {
   uint32_t since;          /* the clock when its last holder released it */
 };
 
+/* The part of a place that lls_pol_tree_changes needs. */
+struct lls_pol_tree_shown {
+  struct lls_key key; /* of the block that was shown there, if is_shown */
+  bool is_shown;
+  bool is_due;             /* the place is in the list of those that may have changed */
+  bool may_leave;          /* it is also in the list of those that were shown */
+  uint32_t previous, next; /* places, in the first list */
+  uint32_t next_leaving;   /* place, in the second one */
+};
+
 struct lls_pol_kept { /* kept blocks of one size in one tier */
   uint32_t first, last, n;
   uint32_t ahead; /* the manager's mark: it moves to the next block if this one leaves,
@@ -77,6 +88,7 @@ struct lls_pol_tree {
   uint32_t block_tokens, n_groups, n_tiers;
   const struct lls_group *const *groups; /* (n_groups) the engine's */
   void *manager;                         /* its own use; found by slabs' `moved` */
+  bool shows_changes;                    /* lls_pol_tree_changes is called */
   struct lls_pol_tree_tier tiers[LLS_POL_MAX_TIERS];
 
   uint32_t n_nodes;                  /* number of blocks */
@@ -85,6 +97,9 @@ struct lls_pol_tree {
   struct lls_pol_tree_place *places; /* (n_nodes, n_groups, n_tiers) */
   uint32_t *buckets;                 /* (bucket_mask + 1) */
   uint32_t *marks;                   /* (n_nodes) for audits and lists */
+  struct lls_pol_tree_shown *shown;  /* (places), NULL without shows_changes */
+  uint32_t due_first, due_last; /* places that may have changed since they were shown */
+  uint32_t leaving;             /* the first of those with a block that was shown */
   uint32_t bucket_mask, free_node, n_used, n_made, clock;
   uint32_t n_dropped; /* blocks that left for want of memory; the manager resets it */
 };
@@ -151,6 +166,17 @@ void lls_pol_tree_remove(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
 /* Call it when a block has moved within its tier (owner in slabs.h); its holders are
  * updated by their owner. */
 void lls_pol_tree_moved(struct lls_pol_tree *, uint32_t tier, uint32_t from, uint32_t to);
+
+/* tree_changes.c. Notes that a place got or lost its block, which a rollback may undo. A
+ * place that changes again becomes the last one: so a block is shown after the one that
+ * it follows, unless that has left and come again in between. */
+void lls_pol_tree_note(struct lls_pol_tree *, uint32_t place);
+/* Notes all places that differ from what was shown: after an import. */
+void lls_pol_tree_note_all(struct lls_pol_tree *);
+/* A vtable's `changes`. Between two transactions. Compares places with what was shown of
+ * them, so that nothing is shown of what a rollback took back. */
+size_t lls_pol_tree_changes(struct lls_pol_tree *, struct lls_block_change *out,
+                            size_t max);
 
 void lls_pol_tree_pass(struct lls_pol_tree *, struct lls_pol_state_walk *);
 /* Call it after the slabs' audit. Returns false if numbers are out of range: nothing

@@ -275,6 +275,7 @@ static const struct lls_cache_vtable vtable = {
     .adopt = lls_pol_face_adopt,
     .retain = lls_pol_face_retain,
     .fetch = lls_pol_face_fetch,
+    .changes = lls_pol_face_changes,
     .reconfigure = reconfigure,
     .export_state = lls_pol_face_export,
     .import_state = lls_pol_face_import,
