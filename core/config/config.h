@@ -120,13 +120,13 @@ enum lls_element_choice {
 struct lls_cache_config {      /* [cache] */
   struct lls_pool_limits pool; /* first: see sections.c */
   int64_t block_tokens;
-  int64_t device_memory;         /* bytes; LLS_NEVER = see core/engine/pool_size.c */
-  int64_t element;               /* enum lls_element_choice */
-  const char *measurements;      /* folder; "": the service's, if it has one */
-  int64_t measure;               /* enum lls_measure_choice */
-  int64_t kept_prompts;          /* bytes in the state folder; 0 = none */
-  int64_t isolate;               /* enum lls_isolate */
-  int64_t lease_tool, lease_end; /* see struct lls_lease_limits */
+  int64_t device_memory;    /* bytes; LLS_NEVER = see core/engine/pool_size.c */
+  int64_t element;          /* enum lls_element_choice */
+  const char *measurements; /* folder; "": the service's, if it has one */
+  int64_t measure;          /* enum lls_measure_choice */
+  int64_t kept_prompts;     /* bytes in the state folder; 0 = none */
+  int64_t isolate;          /* enum lls_isolate */
+  int64_t lease_tool, lease_end, session_memory; /* see struct lls_lease_limits */
 };
 
 struct lls_named_adapter {

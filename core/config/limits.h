@@ -105,8 +105,9 @@ struct lls_api_limits { /* keys of [server] for the front end */
 /* [cache] lease_tool, lease_end: for how long a session's blocks are kept if no scheduler
  * decides it. */
 struct lls_lease_limits {
-  int64_t tool_ns; /* after a call of a tool */
-  int64_t end_ns;  /* after any other end; 0: not at all */
+  int64_t tool_ns;   /* after a call of a tool */
+  int64_t end_ns;    /* after any other end; 0: not at all */
+  int64_t key_bytes; /* [cache] session_memory; 0: no limit */
 };
 
 /* [cache] isolate: which requests do not share prefixes. AUTO: TENANT if there are

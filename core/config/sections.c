@@ -418,6 +418,11 @@ static const struct lls_param cache_params[] = {
         "other's; a scheduler that plans for sessions decides it instead"),
     LLS_PARAM_DURATION(cache, lease_end, "0", 0, 86400e9,
                        "the same after any other answer of a session"),
+    LLS_PARAM_BYTES(
+        cache, session_memory, "64MiB", 1024, 1ll << 40,
+        "most memory of the server for the names of blocks that idle sessions left, 1 "
+        "KiB for 1,024 tokens in blocks of 16; beyond it the oldest session of the "
+        "tenant that has most is forgotten"),
 };
 
 typedef struct lls_plugins_config plugins;

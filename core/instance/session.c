@@ -67,6 +67,12 @@ struct lls_live_session *lls_session_find(const struct lls_instance_sessions *al
   return s;
 }
 
+static struct lls_live_session **leases_of(struct lls_instance_sessions *all,
+                                           const struct lls_live_session *s)
+{
+  return &all->leases[s->view.tenant % LLS_SESSION_TENANTS];
+}
+
 void lls_session_note_lease(struct lls_instance_sessions *all, struct lls_live_session *s,
                             uint32_t tier, int64_t until_ns)
 {
@@ -75,7 +81,7 @@ void lls_session_note_lease(struct lls_instance_sessions *all, struct lls_live_s
   if (s->leases == 0) {
     s->leased_tokens = s->view.tokens;
     all->leased[s->view.tenant % LLS_SESSION_TENANTS] += s->leased_tokens;
-    DL_APPEND2(all->leases, s, lease_prev, lease_next);
+    DL_APPEND2(*leases_of(all, s), s, lease_prev, lease_next);
     all->n_leases++;
   }
   s->leases |= 1u << tier;
@@ -88,7 +94,7 @@ void lls_session_forget_lease(struct lls_instance_sessions *all,
   if (s->leases == 0)
     return;
   all->leased[s->view.tenant % LLS_SESSION_TENANTS] -= s->leased_tokens;
-  DL_DELETE2(all->leases, s, lease_prev, lease_next);
+  DL_DELETE2(*leases_of(all, s), s, lease_prev, lease_next);
   all->n_leases--;
   s->leases = s->leased_tokens = 0;
   s->view.until_ns = LLS_NEVER;
@@ -100,6 +106,15 @@ void lls_session_end_lease(struct lls_instance_sessions *all, struct lls_live_se
   if (s->leases == 1u << tier)
     lls_session_forget_lease(all, s);
   s->leases &= ~(1u << tier);
+}
+
+void lls_session_set_there(struct lls_live_session *s, uint32_t tier, uint32_t tokens)
+{
+  uint32_t *const there[] = {[LLS_TIER_DEVICE] = &s->view.on_device,
+                             [LLS_TIER_HOST] = &s->view.on_host,
+                             [LLS_TIER_DISK] = &s->view.on_disk};
+  *there[tier] = tokens;
+  atomic_store_explicit(&s->there[tier], tokens, memory_order_relaxed);
 }
 
 void lls_session_forget_fresh(struct lls_instance_sessions *all,
@@ -136,7 +151,8 @@ void lls_session_adopt(struct lls_instance *in)
   all->n_dropped = 0;
   for (struct lls_live_session *s = all->known; s != NULL; s = s->next) {
     lls_session_forget_lease(all, s);
-    s->view.on_device = s->view.on_host = s->view.on_disk = 0;
+    for (uint32_t tier = 0; tier <= LLS_TIER_DISK; tier++)
+      lls_session_set_there(s, tier, 0);
   }
 }
 
@@ -189,8 +205,9 @@ static struct lls_session_note *left(struct lls_live_session *s,
     return note;
   v->keys = note->keys;
   v->n_keys = note->n_keys;
-  v->tokens = v->on_device = note->tokens;
-  v->on_host = v->on_disk = 0;
+  v->tokens = note->tokens;
+  for (uint32_t tier = 0; tier <= LLS_TIER_DISK; tier++)
+    lls_session_set_there(s, tier, tier == LLS_TIER_DEVICE ? note->tokens : 0);
   s->note = note;
   return before;
 }

@@ -63,6 +63,8 @@ struct lls_live_session {
   uint32_t leases, leased_tokens;
   /* links of the sessions with an answer whose lease is not decided yet */
   bool is_fresh;
+  /* copies of view.on_device and the like by enum lls_tier, which main may read */
+  _Atomic uint32_t there[LLS_TIER_DISK + 1];
   struct lls_live_session *fresh_prev, *fresh_next;
 };
 
@@ -79,7 +81,9 @@ struct lls_instance_sessions {
   const struct lls_session **idle;
   uint32_t n_idle;
   struct lls_live_session *by_id[LLS_SESSION_BUCKETS]; /* the known ones */
-  struct lls_live_session *leases; /* (n_leases) with a lease, the oldest one first */
+  /* (n_leases in all) those with a lease, by their tenant's number, the oldest one first
+   */
+  struct lls_live_session *leases[LLS_SESSION_TENANTS];
   uint32_t n_leases;
   int64_t lease_ends_ns; /* none ends earlier */
   struct lls_live_session *fresh;
@@ -108,6 +112,8 @@ void lls_session_note_lease(struct lls_instance_sessions *, struct lls_live_sess
 void lls_session_end_lease(struct lls_instance_sessions *, struct lls_live_session *,
                            uint32_t tier);
 void lls_session_forget_lease(struct lls_instance_sessions *, struct lls_live_session *);
+/* Sets how many tokens of the session are in the tier. */
+void lls_session_set_there(struct lls_live_session *, uint32_t tier, uint32_t tokens);
 /* Takes the session off the list of those whose lease is not decided yet. */
 void lls_session_forget_fresh(struct lls_instance_sessions *, struct lls_live_session *);
 /* [step] After a reload: a new cache manager holds no leases, a new scheduler has planned

@@ -125,7 +125,7 @@ static int create_threads(struct lls_loop *l, const struct lls_step_thread_share
   if (rc == 0 && l->n > 1)
     rc = remember_prompts(l, err);
   if (rc == 0)
-    rc = lls_loop_create_sessions(l, err);
+    rc = lls_loop_create_sessions(l, shared->options->leases.key_bytes, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
     rc = l->threads[i].instance.remote ? 0 : lls_step_thread_start(&l->threads[i], err);
   if (rc == 0 && l->remote != NULL && l->mine == 0)

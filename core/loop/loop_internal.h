@@ -63,7 +63,7 @@ void lls_loop_disapprove_all(struct lls_loop *);
 void lls_loop_install_all(struct lls_loop *);
 
 /* ---- loop_sessions.c */
-int lls_loop_create_sessions(struct lls_loop *, struct lls_error *err);
+int lls_loop_create_sessions(struct lls_loop *, int64_t key_bytes, struct lls_error *err);
 /* Called before the event of a request's end is handed out. */
 void lls_loop_begin_leaving(struct lls_loop *, const struct lls_event *);
 

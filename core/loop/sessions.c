@@ -41,6 +41,7 @@ struct lls_session_record {
   int64_t returns_ns;                /* when it is expected; LLS_NEVER: not known */
   int64_t away_ns, keep_ns;          /* the client's hints; 0: none */
   uint32_t tokens;                   /* in blocks that the last answer left */
+  uint64_t key_bytes;                /* of these blocks */
   struct lls_session_note *closings; /* (n_instances) */
   struct lls_live_session here[];    /* (n_instances) */
 };
@@ -220,6 +221,13 @@ fail:
   return NULL;
 }
 
+static void set_key_bytes(struct lls_sessions *s, struct lls_session_record *r,
+                          uint64_t bytes)
+{
+  s->key_bytes += bytes - r->key_bytes;
+  r->key_bytes = bytes;
+}
+
 static void take_from_idle(struct lls_sessions *s, struct lls_session_record *r)
 {
   DL_DELETE(r->tenant->idle, r);
@@ -233,6 +241,7 @@ static void forget(struct lls_sessions *s, struct lls_session_record *r)
 {
   LLS_CHECK(r->alive == 0);
   take_from_idle(s, r);
+  set_key_bytes(s, r, 0);
   leave_tenant(s, r->tenant);
   r->tenant = NULL;
   if (r->name.text != NULL)
@@ -425,9 +434,17 @@ static void tell(struct lls_sessions *s, struct lls_session_record *r,
   move_to(s, r, (uint32_t)(live->session - r->here));
   if (note == NULL)
     return; /* the instance goes on to count the request */
-  if (note->n_keys > 0)
+  if (note->n_keys > 0) {
     r->tokens = note->tokens;
+    set_key_bytes(s, r, note->n_keys * sizeof *note->keys);
+  }
   post(s, r->instance, note);
+}
+
+static bool has_too_many(const struct lls_sessions *s)
+{
+  bool is_full = s->max_key_bytes > 0 && s->key_bytes > s->max_key_bytes;
+  return s->n_idle > s->max_idle || (is_full && s->n_idle > 0);
 }
 
 void lls_sessions_leave(struct lls_sessions *s, struct lls_live *live, int64_t ended_ns)
@@ -446,7 +463,7 @@ void lls_sessions_leave(struct lls_sessions *s, struct lls_live *live, int64_t e
     s->n_idle++;
   }
   tell(s, r, live);
-  while (s->n_idle > s->max_idle)
+  while (has_too_many(s))
     forget_one(s);
 }
 
@@ -470,15 +487,18 @@ void lls_sessions_list(const struct lls_sessions *s,
                        void *context)
 {
   for (const struct lls_session_record *r = s->all; r != NULL; r = r->after) {
-    const struct lls_session_row row = {.name = name_of(r),
-                                        .tenant = r->tenant->name,
-                                        .id = r->id,
-                                        .alive = r->alive,
-                                        .ended_by = r->left.ended_by,
-                                        .tokens = r->tokens,
-                                        .instance = r->instance,
-                                        .ended_ns = r->ended_ns,
-                                        .returns_ns = r->returns_ns};
+    struct lls_session_row row = {.name = name_of(r),
+                                  .tenant = r->tenant->name,
+                                  .id = r->id,
+                                  .alive = r->alive,
+                                  .ended_by = r->left.ended_by,
+                                  .tokens = r->tokens,
+                                  .instance = r->instance,
+                                  .ended_ns = r->ended_ns,
+                                  .returns_ns = r->returns_ns};
+    for (uint32_t tier = 0; tier <= LLS_TIER_DISK; tier++)
+      row.there[tier] =
+          atomic_load_explicit(&r->here[r->instance].there[tier], memory_order_relaxed);
     each(context, &row);
   }
 }

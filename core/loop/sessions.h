@@ -7,8 +7,9 @@
  *
  * A session belongs to a tenant: two tenants that use one name have two sessions. It is
  * found by the name that the client chose, or by the id of its last answer. At most
- * LLS_IDLE_SESSIONS without a request are kept; if there are more, the tenant that has
- * most of them loses its oldest one, so that no tenant can drive out another's.
+ * LLS_IDLE_SESSIONS without a request are kept, with [cache] session_memory for the keys
+ * of their blocks; if there are more, the tenant that has most of them loses its oldest
+ * one, so that no tenant can drive out another's.
  */
 #ifndef LLS_LOOP_SESSIONS_H
 #define LLS_LOOP_SESSIONS_H
@@ -38,6 +39,8 @@ struct lls_sessions {
   struct lls_inbox **inboxes; /* (n_instances) NULL: in another process, without parts */
   uint32_t n_instances;
   uint32_t n, n_idle, max_idle;
+  uint64_t key_bytes;     /* of the blocks that the last answers left */
+  uint64_t max_key_bytes; /* beyond it idle sessions are forgotten; 0: no limit */
   uint64_t last_id;
   struct lls_session_leaving leaving; /* of the request whose end is being handed out */
 };
@@ -65,6 +68,7 @@ struct lls_session_row {
   const char *name, *tenant; /* valid until the next call */
   uint64_t id;
   uint32_t alive, ended_by, tokens, instance;
+  uint32_t there[LLS_TIER_DISK + 1]; /* tokens by tier, of an idle session */
   int64_t ended_ns, returns_ns;
 };
 

@@ -10,18 +10,73 @@
 #include "core/base/hash.h"
 #include "core/base/least.h"
 
+struct lls_tool_tenant {
+  UT_hash_handle hh;
+  uint32_t n; /* tools */
+  char name[];
+};
+
 struct lls_tool_time {
   UT_hash_handle hh;
+  struct lls_tool_tenant *tenant;
   uint64_t n;                   /* times so far */
   int64_t away[LLS_TOOL_TIMES]; /* the last of them, in a ring */
   char name[];
 };
 
+/* ---- tenants ---------------------------------------------------------------------- */
+
+static struct lls_tool_tenant *enter_tenant(struct lls_tool_times *t, const char *name,
+                                            size_t bytes)
+{
+  struct lls_tool_tenant *tenant;
+  HASH_FIND(hh, t->tenants, name, bytes, tenant);
+  if (tenant == NULL) {
+    tenant = calloc(1, sizeof *tenant + bytes + 1);
+    if (tenant == NULL)
+      return NULL;
+    memcpy(tenant->name, name, bytes);
+    HASH_ADD(hh, t->tenants, name, bytes, tenant);
+    if (tenant->hh.tbl == NULL) {
+      free(tenant);
+      return NULL;
+    }
+  }
+  tenant->n++;
+  return tenant;
+}
+
+static void leave_tenant(struct lls_tool_times *t, struct lls_tool_tenant *tenant)
+{
+  if (--tenant->n > 0)
+    return;
+  HASH_DEL(t->tenants, tenant);
+  free(tenant);
+}
+
+/* ---- tools ------------------------------------------------------------------------ */
+
+static void free_tool(struct lls_tool_times *t, struct lls_tool_time *tool)
+{
+  leave_tenant(t, tool->tenant);
+  free(tool);
+  t->n--;
+}
+
 static void drop(struct lls_tool_times *t, struct lls_tool_time *tool)
 {
   HASH_DEL(t->all, tool);
-  free(tool);
-  t->n--;
+  free_tool(t, tool);
+}
+
+/* Drops the tool longest not called, of a tenant that has most. */
+static void drop_one(struct lls_tool_times *t)
+{
+  struct lls_tool_time *victim = t->all;
+  for (struct lls_tool_time *tool = t->all; tool != NULL; tool = tool->hh.next)
+    if (tool->tenant->n > victim->tenant->n)
+      victim = tool;
+  drop(t, victim);
 }
 
 void lls_tool_times_free(struct lls_tool_times *t)
@@ -44,15 +99,19 @@ static struct lls_tool_time *add(struct lls_tool_times *t, const char *name, siz
   if (tool == NULL)
     return NULL;
   if (t->n == LLS_TOOLS)
-    drop(t, t->all);
-  memcpy(tool->name, name, bytes);
-  HASH_ADD(hh, t->all, name, bytes, tool);
-  if (tool->hh.tbl == NULL) {
+    drop_one(t);
+  tool->tenant = enter_tenant(t, name, strnlen(name, bytes));
+  if (tool->tenant == NULL) {
     free(tool);
     return NULL;
   }
   t->n++;
-  return tool;
+  memcpy(tool->name, name, bytes);
+  HASH_ADD(hh, t->all, name, bytes, tool);
+  if (tool->hh.tbl != NULL)
+    return tool;
+  free_tool(t, tool);
+  return NULL;
 }
 
 void lls_tool_times_learn(struct lls_tool_times *t, const char *name, size_t bytes,
@@ -65,8 +124,7 @@ void lls_tool_times_learn(struct lls_tool_times *t, const char *name, size_t byt
     HASH_DEL(t->all, tool);
     HASH_ADD(hh, t->all, name, bytes, tool);
     if (tool->hh.tbl == NULL) {
-      free(tool);
-      t->n--;
+      free_tool(t, tool);
       return;
     }
   }

@@ -4,11 +4,12 @@
  * to a tier before the session returns (FETCH).
  *
  * The scheduler decides. While it has planned neither, a session that ended with a tool
- * call, or that is expected back within that time, is kept on the device for [cache]
- * lease_tool, any other for lease_end. The cache manager holds the blocks, until the time
- * has come, and limits all leases of a tier together. Between tenants the core divides:
- * if a lease finds no room, the tenant with the most leased tokens loses its oldest one,
- * as long as it has more than the other then has.
+ * call, or that is expected back, is kept on the device for [cache] lease_tool, any other
+ * for lease_end: no client's hint keeps memory for longer than the configuration. The
+ * cache manager holds the blocks, until the time has come, and limits all leases of a
+ * tier together. Between tenants the core divides: if a lease finds no room, the tenant
+ * with the most leased tokens loses its oldest one, as long as it has more than the other
+ * then has.
  *
  * A new answer ends the leases of the answer before. All calls of the manager are in the
  * step's transaction: leases before the runs, so that no run takes the blocks away, and
@@ -112,17 +113,10 @@ static void end(struct lls_instance *in, uint64_t session, uint32_t tiers)
   }
 }
 
-static void set_there(struct lls_live_session *s, uint32_t tier, uint32_t tokens)
-{
-  uint32_t *const there[] = {[LLS_TIER_DEVICE] = &s->view.on_device,
-                             [LLS_TIER_HOST] = &s->view.on_host,
-                             [LLS_TIER_DISK] = &s->view.on_disk};
-  *there[tier] = tokens;
-}
-
 /* ---- between tenants ------------------------------------------------------------ */
 
-static uint64_t *tokens_of(struct lls_instance *in, const struct lls_live_session *s)
+static const uint64_t *tokens_of(const struct lls_instance *in,
+                                 const struct lls_live_session *s)
 {
   return &in->sessions.leased[s->view.tenant % LLS_SESSION_TENANTS];
 }
@@ -135,7 +129,8 @@ static void forget_past(struct lls_instance *in, int64_t now_ns)
   int64_t soonest_ns = INT64_MAX;
   if (all->n_leases == 0 || now_ns < all->lease_ends_ns)
     return;
-  DL_FOREACH_SAFE2(all->leases, s, next, lease_next)
+  for (uint32_t i = 0; i < LLS_SESSION_TENANTS; i++)
+    DL_FOREACH_SAFE2(all->leases[i], s, next, lease_next)
   if (s->view.until_ns <= now_ns)
     lls_session_forget_lease(all, s);
   else
@@ -143,21 +138,22 @@ static void forget_past(struct lls_instance *in, int64_t now_ns)
   all->lease_ends_ns = soonest_ns;
 }
 
-/* Ends a lease of the tenant that has most, if it has more than the session's would have.
- * Returns false if none does. */
+/* Ends the oldest lease of the tenant that has most, if it has more than the session's
+ * would have. Returns false if none does. */
 static bool make_room(struct lls_instance *in, const struct lls_live_session *s)
 {
+  struct lls_instance_sessions *all = &in->sessions;
   uint64_t most = *tokens_of(in, s) - s->leased_tokens + s->view.tokens;
-  struct lls_live_session *victim = NULL, *other;
-  DL_FOREACH2(in->sessions.leases, other, lease_next)
-  if (*tokens_of(in, other) > most) {
-    most = *tokens_of(in, other);
-    victim = other;
-  }
+  struct lls_live_session *victim = NULL;
+  for (uint32_t i = 0; i < LLS_SESSION_TENANTS; i++)
+    if (all->leased[i] > most) {
+      most = all->leased[i];
+      victim = all->leases[i];
+    }
   if (victim == NULL)
     return false;
   end(in, victim->view.id, victim->leases);
-  lls_session_forget_lease(&in->sessions, victim);
+  lls_session_forget_lease(all, victim);
   return true;
 }
 
@@ -177,7 +173,7 @@ static int retain(struct lls_instance *in, struct lls_live_session *s, uint32_t 
   rc = sound(in, &r, rc);
   if (rc < 0)
     return rc;
-  set_there(s, tier, (uint32_t)rc);
+  lls_session_set_there(s, tier, (uint32_t)rc);
   if (until_ns > now_ns && rc > 0)
     lls_session_note_lease(&in->sessions, s, tier, until_ns);
   else
@@ -194,10 +190,8 @@ static void count(struct lls_instance *in, int rc, uint64_t *good)
 /* Returns until when the session is kept without a scheduler that decides it; 0: not. */
 static int64_t usual_until(const struct lls_instance *in, const struct lls_session *v)
 {
-  int64_t tool_ns = in->leases.tool_ns;
-  bool back = v->returns_ns != LLS_NEVER && v->returns_ns - v->ended_ns <= tool_ns;
-  bool called = v->ended_by == LLS_SESSION_TOOL_CALL;
-  int64_t ns = called || back ? tool_ns : in->leases.end_ns;
+  bool returns = v->returns_ns != LLS_NEVER || v->ended_by == LLS_SESSION_TOOL_CALL;
+  int64_t ns = returns ? in->leases.tool_ns : in->leases.end_ns;
   return ns > 0 ? lls_time_after(v->ended_ns, ns) : 0;
 }
 
@@ -248,7 +242,7 @@ static int fetch(struct lls_instance *in, struct lls_live_session *s, uint32_t t
     return -ENOENT;
   int rc = sound(in, &r, LLS_CALL(&in->policies, cache, fetch, &r));
   if (rc >= 0)
-    set_there(s, tier, (uint32_t)rc);
+    lls_session_set_there(s, tier, (uint32_t)rc);
   return rc;
 }
 

@@ -32,6 +32,7 @@ $script->chat(0, { @ask, @tools, prompt_cache_key => 'agent' });
 my ($agent) = named('agent');
 is_deeply [@$agent{qw(requests ended_by instance)}], [0, 'tool_call', 0], 'a call of a tool';
 cmp_ok $agent->{tokens}, '>=', 600, '  and its tokens';
+is_deeply $agent->{there}, { device => $agent->{tokens}, host => 0, disk => 0 }, '  which are on the device';
 $script->chat(1, { @ask, @tools, prompt_cache_key => 'agent' });
 is((named('agent'))[0]{ended_by}, 'stopped', 'its end');
 is((named('agent'))[0]{returns_in_seconds}, undef, '  after which nobody knows when it returns');
@@ -75,6 +76,19 @@ $server->post('/v1/messages', { max_tokens => 2, prompt_cache_key => 'mine', met
     { role => 'user', content => [{ type => 'tool_result', tool_use_id => '1', content => [{ type => 'text', text => 'b', cache_control => { type => 'ephemeral', ttl => '1h' } }] }] }] });
 my ($own) = named('mine', 'user_2');
 cmp_ok $own->{returns_in_seconds} // 0, '>', 3500, '  a key names the session before user_id does, and a result has a hint, too';
+
+for (['5m', 'cache_control must be an object'], [[], 'cache_control must be an object'], [{}, 'cache_control.type must be "ephemeral"'],
+    [{ type => 'forever' }, 'cache_control.type must be "ephemeral"'], [{ type => 'ephemeral', ttl => '2h' }, 'cache_control.ttl must be "5m" or "1h"'],
+    [{ type => 'ephemeral', ttl => 3600 }, 'cache_control.ttl must be "5m" or "1h"']) {
+    my ($hint, $why) = @$_;
+    for my $where (['', cache_control => $hint], ['system.0.', system => [{ type => 'text', text => 'a', cache_control => $hint }]],
+        ['messages.0.content.1.', messages => [{ role => 'user', content => [{ type => 'text', text => 'a' }, { type => 'text', text => 'b', cache_control => $hint }] }]]) {
+        my ($place, %more) = @$where;
+        my $answer = $server->post('/v1/messages', { max_tokens => 2, messages => [{ role => 'user', content => 'a' }], %more });
+        is_deeply [$answer->{status}, @{ $answer->{json}{error} }{qw(type message)}], [400, 'invalid_request_error', "$place$why"], "refused: $place$why";
+    }
+}
+is $server->post('/v1/messages', { max_tokens => 2, cache_control => undef, messages => [{ role => 'user', content => 'a' }] })->{status}, 200, '  null is no hint';
 
 # ---- responses ---------------------------------------------------------------------------
 SKIP: {

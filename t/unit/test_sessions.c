@@ -52,6 +52,27 @@ static void test_tools_are_bounded(void **state)
   lls_tool_times_free(&t);
 }
 
+/* A tenant with many tools drives out its own. */
+static void test_tools_are_the_tenants(void **state)
+{
+  (void)state;
+  struct lls_tool_times t = {0};
+  char name[32];
+  lls_tool_times_learn(&t, "ann\0find", 8, 3 * S);
+  for (int i = 0; i < 2 * LLS_TOOLS; i++) {
+    int bytes = snprintf(name, sizeof name, "bob_tool-%d", i);
+    name[3] = '\0';
+    lls_tool_times_learn(&t, name, (size_t)bytes, S);
+  }
+  assert_int_equal(t.n, LLS_TOOLS);
+  assert_int_equal(lls_tool_times_median(&t, "ann\0find", 8), 3 * S);
+  assert_int_equal(lls_tool_times_median(&t, "bob\0tool-0", 10), LLS_NEVER);
+  assert_int_equal(lls_tool_times_median(&t, name, 12), S);
+  assert_int_equal(lls_tool_times_median(&t, "ann\0tool-511", 12), LLS_NEVER);
+  lls_tool_times_free(&t);
+  assert_null(t.tenants);
+}
+
 /* ---- the table -------------------------------------------------------------------- */
 
 struct table {
@@ -543,11 +564,33 @@ static void test_a_bad_item(void **state)
   harness_close(&h);
 }
 
+/* Keys of blocks are bounded, too: sessions with many of them make room. */
+static void test_keys_are_bounded(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct harness_options o = client_options("fcfs");
+  uint32_t alive, idle;
+  o.cache = (struct harness_policy){"paged", NULL};
+  o.leases.key_bytes = 10 * sizeof(struct lls_key);
+  open_or_fail(&h, &o);
+  for (int32_t i = 0; i < 5; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "%d", i);
+    run_turn(&h, name, 30 * i);
+  }
+  lls_loop_count_sessions(h.loop, &alive, &idle);
+  assert_int_equal(alive, 0);
+  assert_in_range(idle, 1, 3); /* a turn leaves four blocks */
+  harness_close(&h);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_median_of_a_tool),
       cmocka_unit_test(test_tools_are_bounded),
+      cmocka_unit_test(test_tools_are_the_tenants),
       cmocka_unit_test(test_names_are_the_tenants),
       cmocka_unit_test(test_an_answer_is_continued),
       cmocka_unit_test(test_when_a_session_returns),
@@ -559,6 +602,7 @@ int main(void)
       cmocka_unit_test(test_a_lease_is_refused),
       cmocka_unit_test(test_tenants_divide_leases),
       cmocka_unit_test(test_a_bad_item),
+      cmocka_unit_test(test_keys_are_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,11 +58,14 @@ static json_t *session_json(const struct lls_session_row *row, int64_t now_ns)
   bool ended = row->ended_ns != LLS_NEVER;
   bool idle = ended && row->alive == 0;
   bool known = idle && row->returns_ns != LLS_NEVER;
-  return json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:s?, s:o, s:o}", "id",
-                   (json_int_t)row->id, "name", row->name, "tenant", row->tenant,
+  return json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:{s:I, s:I, s:I}, s:s?, s:o, s:o}",
+                   "id", (json_int_t)row->id, "name", row->name, "tenant", row->tenant,
                    "requests", (json_int_t)row->alive, "instance",
-                   (json_int_t)row->instance, "tokens", (json_int_t)row->tokens,
-                   "ended_by", ended ? ends[row->ended_by] : NULL, "idle_seconds",
+                   (json_int_t)row->instance, "tokens", (json_int_t)row->tokens, "there",
+                   "device", (json_int_t)row->there[LLS_TIER_DEVICE], "host",
+                   (json_int_t)row->there[LLS_TIER_HOST], "disk",
+                   (json_int_t)row->there[LLS_TIER_DISK], "ended_by",
+                   ended ? ends[row->ended_by] : NULL, "idle_seconds",
                    seconds_json(idle, now_ns - row->ended_ns), "returns_in_seconds",
                    seconds_json(known, row->returns_ns - now_ns));
 }

@@ -233,7 +233,9 @@ static int fill(const json_t *body, json_t *chat, struct lls_unknown_names *unkn
       add_thinking(body, chat, error) != 0 || add_output(body, chat, error) != 0 ||
       add_user(body, chat, unknown, error) != 0)
     return -1;
-  const char *hint = lls_messages_hint(body);
+  const char *hint;
+  if (lls_messages_hint(body, &hint, error) != 0)
+    return -1;
   if (hint != NULL && !is_given(json_object_get(chat, "prompt_cache_retention")))
     json_object_set_new(chat, "prompt_cache_retention", json_string(hint));
   return add_tier(body, chat, error);

@@ -37,10 +37,10 @@ json_t *lls_messages_input(const json_t *body, struct lls_api_error *error);
 int lls_messages_tools(const json_t *body, json_t *chat,
                        struct lls_unknown_names *unknown, struct lls_api_error *error);
 
-/* [any] Returns the longest time for which cache_control asks to keep a part of the body,
- * such as "5m"; NULL: it asks for nothing. Which part it is does not matter: every prefix
- * is cached. */
-const char *lls_messages_hint(const json_t *body);
+/* [any] Sets *ttl to the longest time for which cache_control asks to keep a part of the
+ * body, such as "5m"; NULL: it asks for nothing. Which part it is does not matter: every
+ * prefix is cached. Returns 0, or -1 with *error set. */
+int lls_messages_hint(const json_t *body, const char **ttl, struct lls_api_error *error);
 
 /* Returns true if the object's "type" is `type`. */
 bool lls_messages_is(const json_t *object, const char *type);
