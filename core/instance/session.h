@@ -80,6 +80,7 @@ struct lls_instance_sessions {
    * main forgets one only after it has posted the note of another */
   const struct lls_session **idle;
   uint32_t n_idle;
+  uint32_t recounted, recounts; /* leases.c: index of the last one; keys saved for it */
   struct lls_live_session *by_id[LLS_SESSION_BUCKETS]; /* the known ones */
   /* (n_leases in all) those with a lease, by their tenant's number, the oldest one first
    */

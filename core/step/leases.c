@@ -212,6 +212,47 @@ static void place_fresh(struct lls_instance *in)
   }
 }
 
+/* ---- what has left since ---------------------------------------------------------- */
+
+/* Keys that a step may look up: some 50 ns each. */
+#define RECOUNTED 256
+
+static void recount(struct lls_instance *in, struct lls_live_session *s)
+{
+  for (uint32_t tier = 0; tier <= LLS_TIER_DISK; tier++) {
+    const struct lls_retained r = retained(s, tier, 0); /* keeps nothing */
+    int rc = sound(in, &r, LLS_CALL(&in->policies, cache, retain, &r));
+    if (rc >= 0)
+      lls_session_set_there(s, tier, (uint32_t)rc);
+  }
+}
+
+/* Asks the manager again how much it has of the idle sessions without a lease, one after
+ * the other: their blocks leave as any others'. A session with many keys waits until the
+ * steps have saved enough for it. */
+static void recount_some(struct lls_instance *in)
+{
+  struct lls_instance_sessions *all = &in->sessions;
+  if (all->n_idle == 0)
+    return;
+  all->recounts += RECOUNTED;
+  for (uint32_t i = 0; i < all->n_idle; i++) {
+    all->recounted = all->recounted + 1 < all->n_idle ? all->recounted + 1 : 0;
+    struct lls_live_session *s =
+        (struct lls_live_session *)(uintptr_t)all->idle[all->recounted];
+    if (s->leases != 0 || s->view.n_keys == 0)
+      continue;
+    if (s->view.n_keys > all->recounts) {
+      all->recounted = all->recounted > 0 ? all->recounted - 1 : all->n_idle - 1;
+      return;
+    }
+    recount(in, s);
+    all->recounts = 0;
+    return;
+  }
+  all->recounts = 0;
+}
+
 void lls_leases_place(struct lls_instance *in)
 {
   struct lls_instance_sessions *all = &in->sessions;
@@ -222,8 +263,10 @@ void lls_leases_place(struct lls_instance *in)
   for (uint32_t i = 0; i < all->n_dropped && able; i++)
     end(in, all->dropped[i].id, all->dropped[i].leases);
   all->n_dropped = 0;
-  if (able)
+  if (able) {
     place_fresh(in);
+    recount_some(in);
+  }
   for (uint32_t i = 0; i < all->n_items; i++) {
     const struct lls_plan_item *item = &all->items[i];
     struct lls_live_session *s = lls_session_find(all, item->request);

@@ -11,8 +11,14 @@ int lls_pol_side_retain(struct lls_pol_side *m, const struct lls_retained *what)
   int64_t now = m->host->now(m->host->context);
   if (what->tier >= m->tree.n_tiers || !m->shares)
     return -ENOTSUP;
+  bool keeps = what->until_ns > now;
   int n = lls_pol_leases_take(&m->leases, what->session, what->tier, what->keys,
-                              what->until_ns > now ? what->n_keys : 0, what->until_ns);
+                              keeps ? what->n_keys : 0, what->until_ns);
+  if (!keeps && n == 0) {
+    struct lls_pol_match found;
+    lls_pol_tree_match(&m->tree, what->keys, what->n_keys, 1u << what->tier, &found);
+    n = (int)found.n;
+  }
   return n > 0 ? n * (int)m->block_tokens : n;
 }
 
