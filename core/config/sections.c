@@ -414,7 +414,7 @@ static const struct lls_param cache_params[] = {
     LLS_PARAM_DURATION(
         cache, lease_tool, "60s", 0, 86400e9,
         "how long the cached tokens of a session stay on the device after an answer that "
-        "calls a tool, or if the session is expected back within this time; 0: like any "
+        "calls a tool, or if the session is expected back, also later; 0: like any "
         "other's; a scheduler that plans for sessions decides it instead"),
     LLS_PARAM_DURATION(cache, lease_end, "0", 0, 86400e9,
                        "the same after any other answer of a session"),
