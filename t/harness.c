@@ -78,6 +78,10 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .max_tokens = o->max_tokens,
       .max_sequences = o->max_sequences,
       .max_context = o->max_context,
+      .max_drafts = o->max_drafts,
+      .groups = o->groups ? lls_cache_groups(&h->cache.module->cache) : 0,
+      .gives_back =
+          o->groups && lls_cache_keeps(&h->cache.module->cache, LLS_GROUP_WINDOW),
       .block_tokens = o->block_tokens,
       .cache_bytes = o->device_units * half,
       .pool.host_memory = (int64_t)(o->host_units * half),

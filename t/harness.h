@@ -21,10 +21,12 @@ struct harness_options {
   enum lls_dtype element; /* element of the cache */
   uint32_t max_tokens, max_sequences, max_requests, block_tokens, max_context;
   uint32_t device_units, host_units; /* halves of blocks in KV form */
-  uint32_t window;                   /* of every layer, tokens; 0: the model's own */
-  uint32_t int8;                     /* enum lls_int8 */
-  bool no_hidden;                    /* the engine has no hidden form */
-  bool kv_only; /* no hidden form on a device with its own memory either */
+  uint32_t max_drafts;               /* guesses verified for a sequence in a step */
+  bool groups;     /* as many groups of layers as the cache manager keeps; else one */
+  uint32_t window; /* of every layer, tokens; 0: the model's own */
+  uint32_t int8;   /* enum lls_int8 */
+  bool no_hidden;  /* the engine has no hidden form */
+  bool kv_only;    /* no hidden form on a device with its own memory either */
   struct harness_policy scheduler, cache, predictor;
   const struct lls_cost_rates *cost; /* as in lls_loop_options */
   const char *measurements;          /* likewise */

@@ -58,6 +58,8 @@ static void walk_end(const struct lls_pack_walk *k, const struct lls_wire *w,
   LLS_WALK(k, e->prompt_tokens);
   LLS_WALK(k, e->generated_tokens);
   LLS_WALK(k, e->preemptions);
+  LLS_WALK(k, e->drafted_tokens);
+  LLS_WALK(k, e->accepted_tokens);
   LLS_WALK(k, e->arrival_ns);
   LLS_WALK(k, e->first_scheduled_ns);
   LLS_WALK(k, e->first_token_ns);

@@ -98,6 +98,8 @@ static void end(struct lls_remote *remote, struct lls_away *a)
                               .generated_tokens = v->generated_tokens,
                               .shared_tokens = home->prefix_tokens,
                               .preemptions = v->preemptions,
+                              .drafted_tokens = home->drafted,
+                              .accepted_tokens = home->accepted,
                               .arrival_ns = v->arrival_ns,
                               .first_scheduled_ns = v->first_scheduled_ns,
                               .first_token_ns = home->first_token_ns,

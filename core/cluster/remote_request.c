@@ -19,6 +19,7 @@ struct numbers {
   struct lls_key salted;
   int64_t first_token_ns;
   uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
+  uint64_t drafted, accepted;
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
       score_logprobs, n_dry_sequences;
   uint32_t pooling, second_text, n_pooled, prefix_tokens;
@@ -61,6 +62,8 @@ static void fill(struct numbers *n, const struct lls_live *live)
     lls_grammar_key(live->constraint.grammar, &bytes);
     n->key_bytes = bytes;
   }
+  n->drafted = live->drafted;
+  n->accepted = live->accepted;
   n->max_length = live->max_length;
   n->min_new_tokens = live->min_new_tokens;
   n->n_stop_tokens = live->n_stop_tokens;
@@ -200,6 +203,11 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->view.adapter_name = adapter_name; /* "": see server_make_adapters */
   live->view.keys = live->keys.all;
   live->view.user = live->user;
+  live->view.drafts = live->drafts; /* guesses stay behind */
+  live->view.draft_odds = live->draft_odds;
+  live->view.drafted_tokens = 0;
+  live->drafted = n->drafted;
+  live->accepted = n->accepted;
   live->view.session = NULL; /* a session has no part in another process */
   live->life = n->life;
   live->first_token_ns = n->first_token_ns;

@@ -36,7 +36,11 @@ struct lls_engine_sequence {
   const struct lls_lora *adapter;
   float adapter_scale; /* of its changes */
   /* how to draw the token after the last one; NULL = draw none */
-  const struct lls_sampling *sampling;
+  const struct lls_sampling *sampling; /* (1 + drafts) */
+  /* The last of the tokens that are guesses. One more token is drawn for each: after the
+   * token before the first guess, then after each guess, as if the guesses were the
+   * text. */
+  uint32_t drafts;
   bool all_logits; /* keep the logits of all n_tokens rows, see lls_engine_logits */
   /* Scores: the log probabilities of the n_scores tokens from tokens[first_score + 1]
    * on, each given the tokens before it. The last of them may be tokens[n_tokens], the
@@ -85,7 +89,7 @@ struct lls_engine_batch {
 
 struct lls_engine_result {
   uint32_t n_sequences; /* the batch's sequences, in the same order */
-  /* (n_sequences) NULL where no token was drawn */
+  /* (n_sequences) of each (1 + drafts) in order; NULL where no token was drawn */
   const struct lls_sampled *const *sampled;
   uint32_t n_rows;     /* tokens computed */
   int64_t duration_ns; /* copies and forward pass, until the device was done */

@@ -82,11 +82,11 @@ static uint64_t fingerprint(const struct lls_engine *e)
   const struct lls_model_config *c = &e->model;
   const struct lls_engine_options *o = &e->options;
   const uint32_t facts[] = {
-      c->layers,        c->hidden,        c->heads,      c->kv_heads,
-      c->head_dim,      c->ffn,           c->vocab,      e->caps.max_context,
-      o->max_tokens,    o->max_sequences, o->max_logits, o->block_tokens,
-      o->weights,       o->cache_element, e->caps.forms, (uint32_t)o->pool.int8,
-      e->caps.n_groups, o->adapters};
+      c->layers,        c->hidden,        c->heads,          c->kv_heads,
+      c->head_dim,      c->ffn,           c->vocab,          e->caps.max_context,
+      o->max_tokens,    o->max_sequences, o->max_logits,     o->block_tokens,
+      o->weights,       o->cache_element, e->caps.forms,     (uint32_t)o->pool.int8,
+      e->caps.n_groups, o->adapters,      e->caps.max_drafts};
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
     hash = (hash ^ facts[i]) * UINT64_C(0x100000001b3);
@@ -125,6 +125,7 @@ static int make_scratch(struct lls_engine *e, struct lls_error *err)
 static int make_tables(struct lls_engine *e, struct lls_error *err)
 {
   size_t rows = e->options.max_tokens, sequences = e->options.max_sequences;
+  size_t draws = sequences + e->draft_rows;
   uint32_t widest = lls_most_u32(e->config.hidden, e->config.embed_dim);
   const struct {
     void **array;
@@ -136,8 +137,8 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       {(void **)&e->sequences, sequences * e->caps.n_groups, sizeof *e->sequences},
       {(void **)&e->spans, 2 * rows, sizeof *e->spans},
       {(void **)&e->logit_rows, e->max_logit_rows, sizeof *e->logit_rows},
-      {(void **)&e->sampling, sequences, sizeof *e->sampling},
-      {(void **)&e->sampled, sequences, sizeof *e->sampled},
+      {(void **)&e->sampling, draws, sizeof *e->sampling},
+      {(void **)&e->sampled, draws, sizeof *e->sampled},
       {(void **)&e->result, sequences, sizeof *e->result},
       {(void **)&e->score_rows, rows, sizeof *e->score_rows},
       {(void **)&e->score_params, rows, sizeof *e->score_params},
@@ -160,6 +161,25 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
       return lls_fail(err, -ENOMEM, "no memory for a step of %zu tokens", rows);
   }
   return 0;
+}
+
+/* ---- guesses --------------------------------------------------------------------- */
+
+const char *lls_engine_why_no_drafts(const struct lls_engine *e)
+{
+  if (e->config.encoder)
+    return "an encoder makes no tokens";
+  if (e->device->asynchronous && !e->device->is_host)
+    return "this device's kernels draw one token of a sequence in a step";
+  for (uint32_t i = 0; i < e->caps.n_groups; i++)
+    if (lls_engine_group_is_state(e, i))
+      return "this model's layers fold tokens into states, which forget none";
+  return NULL;
+}
+
+uint32_t lls_engine_draft_rows(const struct lls_engine *e)
+{
+  return e->draft_rows;
 }
 
 /* ---- life ----------------------------------------------------------------------- */
@@ -189,9 +209,6 @@ static int describe_model(struct lls_engine *e, struct lls_error *err)
     context = c->max_context;
   if (c->encoder)
     context = longest_text(e, context);
-  e->max_logit_rows = o->max_sequences + o->max_logits;
-  if (e->max_logit_rows > o->max_tokens)
-    e->max_logit_rows = o->max_tokens;
   e->attention = (struct lls_attention_shape){
       .heads = c->heads,
       .kv_heads = c->kv_heads,
@@ -233,6 +250,13 @@ static int describe_model(struct lls_engine *e, struct lls_error *err)
   if (o->pool.host_memory != 0)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
   lls_engine_make_groups(e);
+  if (lls_engine_why_no_drafts(e) == NULL)
+    e->caps.max_drafts = o->max_drafts;
+  if (e->caps.max_drafts > 0)
+    e->draft_rows = lls_most_u32(e->caps.max_drafts, o->max_sequences);
+  e->max_logit_rows = o->max_sequences + e->draft_rows + o->max_logits;
+  if (e->max_logit_rows > o->max_tokens)
+    e->max_logit_rows = o->max_tokens;
   return 0;
 }
 

@@ -42,6 +42,9 @@ struct lls_engine_options {
   uint32_t max_sequences;
   uint32_t max_context; /* tokens of a sequence; 0 = the model's own limit */
   uint32_t max_logits;  /* rows kept by all_logits in a step, 0 = none */
+  /* guesses that a step verifies for one sequence; 0 = none. caps.max_drafts is 0 where
+   * the engine cannot (lls_engine_why_no_drafts). */
+  uint32_t max_drafts;
   uint32_t block_tokens;
   /* size of the device pool; 0 = room for max_sequences sequences, at most half of the
    * memory left after weights and buffers */
@@ -102,6 +105,11 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *);
  */
 bool lls_engine_gave_up_hidden(const struct lls_engine *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
+/* Returns the reason why this engine verifies no guesses, or NULL if it can. */
+const char *lls_engine_why_no_drafts(const struct lls_engine *);
+/* Returns the most guesses that a step verifies, of all sequences: as many as it may have
+ * sequences, so that they at most double the rows of logits. */
+uint32_t lls_engine_draft_rows(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
 /* Returns the most units that one sequence of `tokens` tokens holds at once, in KV
  * form. */

@@ -99,9 +99,9 @@ struct lls_engine {
   struct lls_rope_shape ropes[3]; /* indexed by enum lls_layer_rope */
   float *inverse_frequency;       /* of both ropes; ropes[] point into it */
 
-  /* The flattened step. Rows that need logits are ordered: first the last row of every
-   * sequence that draws a token, in batch order, then the other rows of sequences with
-   * all_logits. */
+  /* The flattened step. Rows that need logits are ordered: first those that draw a token,
+   * in batch order, then the other rows of sequences with all_logits. draws is
+   * max_sequences + lls_engine_draft_rows. */
   size_t memory_before; /* free on the device before anything was loaded */
   struct lls_activations act;
   struct lls_device_step step;
@@ -109,11 +109,12 @@ struct lls_engine {
   uint32_t *row_sequence;              /* (max_tokens) */
   struct lls_step_sequence *sequences; /* (groups, max_sequences) */
   struct lls_state_span *spans;        /* (2 max_tokens) */
-  uint32_t max_logit_rows; /* max_sequences + options.max_logits, or max_tokens */
+  uint32_t draft_rows;                 /* lls_engine_draft_rows */
+  uint32_t max_logit_rows;             /* draws + options.max_logits, or max_tokens */
   uint32_t n_logit_rows, n_sampled, n_kept_logits;
   uint32_t *logit_rows;                 /* (max_logit_rows) */
-  const struct lls_sampling **sampling; /* (max_sequences) n_sampled are used */
-  struct lls_sampled *sampled;          /* (max_sequences) n_sampled are used */
+  const struct lls_sampling **sampling; /* (draws) n_sampled are used */
+  struct lls_sampled *sampled;          /* (draws) n_sampled are used */
   const struct lls_sampled **result;    /* (max_sequences) */
   float *logits;                        /* (options.max_logits, vocab) read back */
   /* Rows whose next token is known and gets a score: they are drawn like others, a few

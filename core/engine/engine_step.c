@@ -127,6 +127,10 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= e->config.vocab)
       return lls_fail(err, -EINVAL, "token %d is outside the vocabulary of %u",
                       s->tokens[i], e->config.vocab);
+  if (s->drafts > 0 && (s->sampling == NULL || s->all_logits ||
+                        s->drafts > e->caps.max_drafts || s->drafts >= s->n_tokens))
+    return lls_fail(err, -EINVAL, "%u of %u tokens are guesses, where %u are the most",
+                    s->drafts, s->n_tokens, e->caps.max_drafts);
   if (s->n_scores > 0 && s->first_score + s->n_scores > s->n_tokens)
     return lls_fail(err, -EINVAL, "%u scores from row %u on where there are %u rows",
                     s->n_scores, s->first_score, s->n_tokens);
@@ -175,7 +179,7 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
   if (batch->n_sequences > e->options.max_sequences)
     return lls_fail(err, -EINVAL, "%u sequences in a step where %u are the most",
                     batch->n_sequences, e->options.max_sequences);
-  size_t rows = 0, kept = 0;
+  size_t rows = 0, kept = 0, drafts = 0;
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     const struct lls_engine_sequence *s = &batch->sequences[i];
     if (i + 1 < batch->n_sequences)
@@ -184,11 +188,15 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
     if (rc < 0)
       return blame(batch, i, lls_fail_at(err, rc, "sequence %u of the step", i));
     rows += s->n_tokens;
+    drafts += s->drafts;
     kept += s->all_logits ? s->n_tokens : 0;
   }
   if (rows > e->options.max_tokens)
     return lls_fail(err, -EINVAL, "%zu tokens in a step where %u are the most", rows,
                     e->options.max_tokens);
+  if (drafts > e->draft_rows)
+    return lls_fail(err, -EINVAL, "%zu guesses in a step where %u are the most", drafts,
+                    e->draft_rows);
   if (kept > e->options.max_logits)
     return lls_fail(err, -EINVAL, "logits of %zu rows where %u are kept", kept,
                     e->options.max_logits);
@@ -262,8 +270,10 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
   if (s->sampling == NULL)
     return;
   e->result[index] = &e->sampled[e->n_sampled];
-  e->sampling[e->n_sampled++] = s->sampling;
-  e->logit_rows[e->n_logit_rows++] = e->step.n_rows - 1;
+  for (uint32_t i = 0; i <= s->drafts; i++) { /* other ranks draw none */
+    e->sampling[e->n_sampled++] = e->shard.rank == 0 ? &s->sampling[i] : s->sampling;
+    e->logit_rows[e->n_logit_rows++] = e->step.n_rows - 1 - s->drafts + i;
+  }
 }
 
 /* Adds the rows of a sequence with all_logits, except for the last one if it is listed

@@ -28,7 +28,7 @@ struct header {
 enum { DRAWS = 1, ALL_LOGITS = 2 }; /* flags of a sequence */
 
 struct numbers {
-  uint32_t n_tokens, n_sent, context, flags, first_score, n_scores;
+  uint32_t n_tokens, n_sent, context, flags, drafts, first_score, n_scores;
   uint32_t first_pooled, n_pooled, second_text;
   uint32_t n_entries[LLS_MAX_GROUPS], n_restored; /* restored: of group 0 */
   /* the adapter's address if all ranks are threads of one process; else its slot */
@@ -141,6 +141,7 @@ static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .n_sent = s->n_tokens,
       .context = s->context,
       .flags = (s->sampling != NULL ? DRAWS : 0) | (s->all_logits ? ALL_LOGITS : 0),
+      .drafts = s->drafts,
       .first_score = s->first_score,
       .n_scores = s->n_scores,
       .first_pooled = s->first_pooled,
@@ -254,6 +255,7 @@ static void take_sequence(struct reader *r, struct lls_engine_sequence *s,
       .context = n->context,
       .table = t,
       .sampling = n->flags & DRAWS ? &draws : NULL,
+      .drafts = n->drafts,
       .all_logits = (n->flags & ALL_LOGITS) != 0,
       .first_score = n->first_score,
       .n_scores = n->n_scores,

@@ -38,6 +38,8 @@ struct lls_event {
   bool no_number;        /* ERROR: the model's logits were not numbers */
   int32_t grammar_error; /* ERROR: -errno of the answer's grammar, or 0 */
   uint32_t prompt_tokens, generated_tokens, preemptions;
+  /* guesses of its tokens that steps verified, and those that became text */
+  uint64_t drafted_tokens, accepted_tokens;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
   const float *pooled; /* (lls_engine_vector_columns) with pooling, if the request ended

@@ -285,6 +285,8 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .shared_tokens = live->prefix_tokens,
       .keeps_prefix = live->finds_prefixes,
       .preemptions = v->preemptions,
+      .drafted_tokens = live->drafted,
+      .accepted_tokens = live->accepted,
       .arrival_ns = v->arrival_ns,
       .first_scheduled_ns = v->first_scheduled_ns,
       .first_token_ns = live->first_token_ns,

@@ -99,16 +99,19 @@ void lls_lists_fill_base(const struct lls_submission *s, uint32_t vocabulary,
 
 /* ---- before each draw -------------------------------------------------------------- */
 
+/* ahead: guesses behind the text that count as text. */
+
 /* Clears the last token of each bad word whose earlier tokens end the answer so far. */
-static void ban_words(const struct lls_live *live, uint32_t vocabulary, uint32_t *mask)
+static void ban_words(const struct lls_live *live, uint32_t ahead, uint32_t vocabulary,
+                      uint32_t *mask)
 {
   const struct lls_request *v = &live->view;
-  const int32_t *behind = live->tokens + v->prompt_tokens + v->generated_tokens;
+  uint32_t n = v->generated_tokens + ahead;
+  const int32_t *behind = live->tokens + v->prompt_tokens + n;
   const int32_t *end = live->bad_words + live->n_bad_words;
   for (const int32_t *at = live->bad_words; at < end; at += 1 + at[0]) {
     uint32_t before = (uint32_t)at[0] - 1;
-    if (v->generated_tokens >= before &&
-        memcmp(behind - before, at + 1, before * sizeof *at) == 0)
+    if (n >= before && memcmp(behind - before, at + 1, before * sizeof *at) == 0)
       clear(mask, vocabulary, at[at[0]]);
   }
 }
@@ -144,20 +147,21 @@ static void ban_stops(const struct lls_live *live, uint32_t vocabulary, uint32_t
     mask[live->held[n] / 32] |= UINT32_C(1) << (live->held[n] % 32);
 }
 
-static bool holds_stops(const struct lls_live *live)
+static bool holds_stops(const struct lls_live *live, uint32_t ahead)
 {
-  return live->view.generated_tokens < live->min_new_tokens;
+  return live->view.generated_tokens + ahead < live->min_new_tokens;
 }
 
 /* Clears the tokens that the lists forbid. Returns false if none is left; the mask then
  * still has a token, since devices draw one, and commit.c drops it. */
-static bool cut(const struct lls_live *live, uint32_t *mask, uint32_t vocabulary)
+static bool cut(const struct lls_live *live, uint32_t ahead, uint32_t *mask,
+                uint32_t vocabulary)
 {
   size_t words = lls_mask_words(vocabulary);
   for (size_t i = 0; live->allowed != NULL && i < words; i++)
     mask[i] &= live->allowed[i];
-  ban_words(live, vocabulary, mask);
-  if (holds_stops(live))
+  ban_words(live, ahead, vocabulary, mask);
+  if (holds_stops(live, ahead))
     ban_stops(live, vocabulary, mask);
   if (has_any(mask, words))
     return true;
@@ -165,30 +169,37 @@ static bool cut(const struct lls_live *live, uint32_t *mask, uint32_t vocabulary
   return false;
 }
 
-/* Sets the request's mask to the whole vocabulary, less what the lists forbid. */
-static bool cut_all(const struct lls_live *live, uint32_t vocabulary)
+/* Sets the mask to the whole vocabulary, less what the lists forbid. */
+static bool cut_all(const struct lls_live *live, uint32_t ahead, uint32_t *mask,
+                    uint32_t vocabulary)
 {
-  fill(live->constraint.mask, vocabulary);
-  return cut(live, live->constraint.mask, vocabulary);
+  fill(mask, vocabulary);
+  return cut(live, ahead, mask, vocabulary);
 }
 
 bool lls_lists_cut(const struct lls_instance *in, const struct lls_live *live,
-                   uint32_t *mask, uint32_t vocabulary)
+                   uint32_t ahead, uint32_t *mask, uint32_t vocabulary)
 {
   LLS_ON_STEP(in);
-  return cut(live, mask, vocabulary);
+  return cut(live, ahead, mask, vocabulary);
+}
+
+bool lls_lists_set_ahead(const struct lls_instance *in, const struct lls_live *live,
+                         uint32_t ahead, uint32_t *mask, struct lls_sampling *s)
+{
+  LLS_ON_STEP(in);
+  s->allowed = live->constraint.mask != NULL ? mask : NULL;
+  s->banned = live->stop_tokens;
+  s->n_banned = s->allowed == NULL && holds_stops(live, ahead) ? live->n_stop_tokens : 0;
+  return s->allowed == NULL || live->constraint.grammar != NULL ||
+         cut_all(live, ahead, mask, lls_engine_config(in->engine)->vocab);
 }
 
 void lls_lists_set(struct lls_instance *in, struct lls_live *live)
 {
-  struct lls_sampling *s = &live->sampling;
   LLS_ON_STEP(in);
-  live->exhausted = false;
-  s->allowed = live->constraint.mask;
-  s->banned = live->stop_tokens;
-  s->n_banned = s->allowed == NULL && holds_stops(live) ? live->n_stop_tokens : 0;
-  if (s->allowed != NULL && live->constraint.grammar == NULL)
-    live->exhausted = !cut_all(live, lls_engine_config(in->engine)->vocab);
+  live->exhausted =
+      !lls_lists_set_ahead(in, live, 0, live->constraint.mask, &live->sampling);
 }
 
 uint32_t lls_lists_end(const struct lls_instance *in, const struct lls_live *live)
@@ -209,7 +220,7 @@ int lls_lists_check(const struct lls_live *live, uint32_t vocabulary,
         "allowed_token_ids, bad_words and logit_bias (-100) together leave no "
         "token that could be drawn: loosen one of them");
   if (live->constraint.grammar == NULL && live->constraint.mask != NULL &&
-      !cut_all(live, vocabulary))
+      !cut_all(live, 0, live->constraint.mask, vocabulary))
     return lls_fail(
         err, -EINVAL,
         "allowed_token_ids, bad_words and logit_bias (-100) leave only tokens "

@@ -27,10 +27,15 @@ int lls_lists_check(const struct lls_live *live, uint32_t vocabulary,
 /* Sets which tokens the next draw may take. Without a grammar: sets `exhausted` if no
  * token is allowed. */
 void lls_lists_set(struct lls_instance *, struct lls_live *);
-/* Clears the tokens that the lists forbid in a grammar's mask. Returns false if none is
- * left. */
-bool lls_lists_cut(const struct lls_instance *, const struct lls_live *, uint32_t *mask,
-                   uint32_t vocabulary);
+/* Sets which tokens the draw after `ahead` guesses may take, in a mask of its own if
+ * the request needs one; a grammar fills it later. Returns false if no token is
+ * allowed. */
+bool lls_lists_set_ahead(const struct lls_instance *, const struct lls_live *,
+                         uint32_t ahead, uint32_t *mask, struct lls_sampling *);
+/* Clears the tokens that the lists forbid after `ahead` guesses in a grammar's mask.
+ * Returns false if none is left. */
+bool lls_lists_cut(const struct lls_instance *, const struct lls_live *, uint32_t ahead,
+                   uint32_t *mask, uint32_t vocabulary);
 /* Returns the enum lls_finish_reason of an exhausted answer. */
 uint32_t lls_lists_end(const struct lls_instance *, const struct lls_live *);
 

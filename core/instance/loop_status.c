@@ -44,6 +44,8 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->prompt_tokens += more->prompt_tokens;
   sum->generated_tokens += more->generated_tokens;
   sum->forced_tokens += more->forced_tokens;
+  sum->drafted_tokens += more->drafted_tokens;
+  sum->accepted_tokens += more->accepted_tokens;
   sum->grammar_work += more->grammar_work;
   sum->postponed_draws += more->postponed_draws;
   sum->shared_tokens += more->shared_tokens;

@@ -32,6 +32,8 @@ struct lls_loop_status {
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
   uint64_t forced_tokens; /* generated tokens that the grammar forced, not drawn */
+  /* guesses of next tokens that steps verified, and those that became text */
+  uint64_t drafted_tokens, accepted_tokens;
   /* work for masks of next tokens, in units of compiled_grammar.h */
   uint64_t grammar_work;
   uint64_t postponed_draws; /* draws that waited a step for their mask */

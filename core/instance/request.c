@@ -32,6 +32,8 @@ struct pieces {
   struct lls_dry_state dry;
   struct lls_block_entry *entries;
   struct lls_key *keys;
+  int32_t *drafts;
+  float *draft_odds;
   struct lls_grammar_state *grammar_state;
   uint32_t *mask, *allowed;
   char *label, *tenant_name, *adapter_name, *text;
@@ -80,6 +82,8 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   carve_biases(c, s, context->vocabulary, max_length, &p);
   p.entries = carve(c, n_entries * sizeof *p.entries);
   p.keys = carve(c, n_keys * sizeof *p.keys);
+  p.drafts = carve(c, context->max_drafts * sizeof *p.drafts);
+  p.draft_odds = carve(c, context->max_drafts * sizeof *p.draft_odds);
   p.grammar_state = carve(c, s->grammar != NULL ? lls_grammar_state_bytes() : 0);
   p.mask = carve(c, n_mask * sizeof *p.mask);
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
@@ -110,6 +114,8 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->prediction.made_ns = LLS_NEVER;
   v->tokens = live->tokens;
   v->keys = live->keys.all;
+  v->drafts = live->drafts;
+  v->draft_odds = live->draft_odds;
   v->label = live->label;
   v->tenant_name = p->tenant_name;
   v->adapter = s->adapter;
@@ -251,6 +257,9 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->n_bias = s->sampling.n_bias;
   set_dry(live, s, context, &p);
   live->thought.thought = s->thought;
+  live->drafts = p.drafts;
+  live->draft_odds = p.draft_odds;
+  live->max_drafts = context->max_drafts;
   live->move = (struct lls_move){
       .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
   begin_keys(live, s, context, &p);

@@ -110,10 +110,15 @@ struct lls_live {
   uint32_t score_logprobs;
   uint32_t pooling; /* enum lls_pooling */
   uint32_t second_text;
-  uint32_t n_pooled; /* tokens whose vector is in `pooled`, or is not needed */
-  float *pooled;     /* (vector_columns) or NULL; in this allocation */
-  char *label;       /* the client's label, in this allocation */
-  char *text;        /* (text_bytes) or NULL; in this allocation */
+  int32_t *drafts; /* (max_drafts) guesses, of which view.drafted_tokens are valid */
+  float *draft_odds;
+  uint32_t max_drafts;
+  uint32_t n_usable; /* in a step that verifies guesses: how many of its draws count */
+  uint64_t drafted, accepted; /* guesses that were verified so far, and became text */
+  uint32_t n_pooled;          /* tokens whose vector is in `pooled`, or is not needed */
+  float *pooled;              /* (vector_columns) or NULL; in this allocation */
+  char *label;                /* the client's label, in this allocation */
+  char *text;                 /* (text_bytes) or NULL; in this allocation */
   size_t text_bytes;
   uint64_t user[LLS_USER_WORDS];
   int64_t first_token_ns;
@@ -130,7 +135,8 @@ struct lls_live {
    * reserved by the scheduler (more than run_tokens if a shared prefix has some of
    * them) */
   uint32_t context, run_tokens, asked_tokens;
-  uint64_t transfer; /* LLS_MOVING: the cache manager's number of the transfer */
+  uint32_t run_drafts; /* likewise: guesses of the next tokens that have memory */
+  uint64_t transfer;   /* LLS_MOVING: the cache manager's number of the transfer */
   bool was_decoding; /* the request was decoding before this step: only its length changes
                       */
   uint64_t named_in_step; /* 1 + the last step whose plan named it: finds duplicates */
@@ -185,6 +191,7 @@ struct lls_live_context {
   uint32_t n_groups;       /* of layers, with a list of blocks each; 0: one */
   uint32_t vector_columns; /* elements of a vector that the engine pools */
   uint32_t vocabulary;
+  uint32_t max_drafts; /* guesses of a request; 0: none */
   uint32_t key_tokens; /* tokens of a block that a key names; 0: no keys */
   struct lls_key_secret secret;
 };

@@ -10,7 +10,9 @@
 #include "core/plugin/kinds.h"
 
 struct lls_engine_sequence;
+struct lls_grammar_state;
 struct lls_live;
+struct lls_sampling;
 
 /* One change to the cache in the open transaction, for rollback. */
 struct lls_placement {
@@ -25,6 +27,16 @@ struct lls_transaction {
   bool displaced; /* requests that the plan does not name may have lost slots */
 };
 
+/* Memory for the draws of a step that verifies guesses (core/step/drafts.h). A row is a
+ * guess. */
+struct lls_step_drafts {
+  struct lls_sampling *draws;     /* (2 max_rows) of which n_draws are used */
+  uint32_t *masks;                /* (max_rows, words) of which n_rows are used */
+  struct lls_grammar_state *walk; /* scratch: a grammar behind some guesses */
+  size_t words;
+  uint32_t max_rows, n_rows, n_draws;
+};
+
 /* The step's plan as rows of the engine's batch. */
 struct lls_step_batch {
   struct lls_live **live;                /* (max_sequences) */
@@ -37,6 +49,7 @@ struct lls_step_batch {
   /* (max_sequences) requests whose last row waits for its mask: mask_turns.c */
   struct lls_live **held;
   uint32_t n_held;
+  struct lls_step_drafts drafts;
   bool swaps; /* there are copies from or to the host */
 };
 

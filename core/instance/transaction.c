@@ -99,15 +99,17 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
   LLS_CHECK(in->transaction.open);
   if (in->migration.n_offered > 0)
     flags &= ~(uint32_t)LLS_MAY_DISPLACE; /* another instance may be reading blocks */
+  uint32_t pending = lls_request_pending(&live->view);
   if (live->placed != LLS_PLACED_NOT || tokens == 0 ||
-      tokens > lls_request_pending(&live->view))
+      tokens > pending + live->view.drafted_tokens)
     return -EINVAL;
+  uint32_t drafts = tokens > pending ? tokens - pending : 0;
   uint32_t mark = LLS_CALL(p, cache, mark);
   live->prefix = lls_transaction_prefix(in, live, true);
   uint32_t context = live->view.cached_tokens + live->prefix.tokens;
   uint32_t left = lls_request_length(&live->view) - context;
   uint32_t run_tokens = tokens < left ? tokens : left;
-  int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens, form, flags);
+  int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens + drafts, form, flags);
   if (rc > LLS_RESERVE_NEVER)
     rc = lls_cache_breach(in, "reserve for request %llu returns %d",
                           (unsigned long long)live->view.id, rc);
@@ -118,6 +120,7 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
   live->placed = LLS_PLACED_RESERVED;
   live->context = context;
   live->run_tokens = run_tokens;
+  live->run_drafts = drafts;
   live->asked_tokens = tokens;
   lls_transaction_note(in, live, mark);
   in->transaction.displaced |= (flags & LLS_MAY_DISPLACE) != 0;

@@ -25,6 +25,7 @@
 #include "core/policy/policies.h"
 #include "core/record/measure.h"
 #include "core/record/persistent_prompts.h"
+#include "core/step/drafts.h"
 
 static int allocate(struct lls_instance *in, uint32_t max_requests)
 {
@@ -50,6 +51,7 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   b->results = calloc(n, sizeof *b->results);
   b->chunks = calloc(n, sizeof *b->chunks);
   b->decode_context = calloc(n, sizeof *b->decode_context);
+  rc |= lls_drafts_init(&b->drafts, in->engine);
   /* Five lists of a view, each with room for all requests. */
   rc |= lls_plan_memory_init(&in->plan_memory, in->plan.max_items, 5 * max_requests,
                              in->topology.n_instances, n);
@@ -163,6 +165,7 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->batch.results);
   free(in->batch.chunks);
   free(in->batch.decode_context);
+  lls_drafts_free(&in->batch.drafts);
   lls_inbox_content_free(&in->content);
   lls_migrate_fini(in);
   lls_peer_loads_fini(in);

@@ -157,10 +157,12 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
                                       .vector_columns =
                                           lls_engine_vector_columns(list[mine].engine),
                                       .vocabulary = l->vocabulary,
+                                      .max_drafts = caps->max_drafts,
                                       .key_tokens = block_tokens,
                                       .secret = o->key_secret};
-  /* a step can send a token per sequence and end every live request */
-  size_t events_per_step = caps->max_sequences + (size_t)o->max_requests;
+  /* a step can send a token of each draw and end every live request */
+  size_t events_per_step = caps->max_sequences + (size_t)o->max_requests +
+                           lls_engine_draft_rows(list[mine].engine);
   int rc = allocate(l, o, events_per_step);
   if (rc < 0) {
     lls_fail(err, rc, "out of memory for %u requests", o->max_requests);

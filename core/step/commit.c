@@ -19,6 +19,7 @@
 #include "core/instance/running_policy.h"
 #include "core/policy/plan_memory.h"
 #include "core/step/constraint.h"
+#include "core/step/drafts.h"
 
 static bool stops(const struct lls_live *live, int32_t token)
 {
@@ -51,27 +52,35 @@ static uint32_t end_of(const struct lls_instance *in, const struct lls_live *liv
 
 /* Returns the token that ends a thought beyond its budget, or -1. A grammar may need
  * another token first, such as the rest of a character. */
-static int32_t closing_token(struct lls_live *live)
+static int32_t closing_token(struct lls_live *live, const struct lls_sampling *draw)
 {
   const struct lls_request *v = &live->view;
   int32_t token = lls_thought_next(&live->thought, live->tokens + v->prompt_tokens,
                                    v->generated_tokens);
-  return token >= 0 && !lls_sampling_masks(&live->sampling, (uint32_t)token) ? token : -1;
+  return token >= 0 && !lls_sampling_masks(draw, (uint32_t)token) ? token : -1;
 }
+
+/* A draw of the step. */
+struct draw {
+  const struct lls_sampling *how;
+  const struct lls_sampled *token;
+  int32_t guess; /* of this token; -1: none, or the draw after it does not count */
+};
 
 /* Appends the drawn token and the forced ones. Returns how many. Returns 0 if the
  * request's constraints allow no token, the logits were not numbers or the grammar
  * refuses the token: the request then ends. */
 static uint32_t append(struct lls_instance *in, struct lls_live *live,
-                       const struct lls_sampled *token, int64_t now_ns)
+                       const struct draw *draw, int64_t now_ns)
 {
   struct lls_request *v = &live->view;
+  const struct lls_sampled *token = draw->token;
   if (live->exhausted) {
     v->finish_reason = lls_lists_end(in, live);
     return 0;
   }
   /* a surprise of tau leaves mirostat's state as it is, in every process */
-  const struct lls_sampled closing = {.token = closing_token(live),
+  const struct lls_sampled closing = {.token = closing_token(live, draw->how),
                                       .surprise = live->sampling.more.mirostat_tau};
   if (closing.token >= 0)
     token = &closing;
@@ -105,12 +114,49 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
   lls_sampled_copy(&event->token, token);
   event->n_forced = v->forced_tokens = 0;
   v->finish_reason = end_of(in, live, stopped);
-  if (v->finish_reason == LLS_FINISH_NONE) {
+  if (v->finish_reason == LLS_FINISH_NONE && token->token != draw->guess) {
     append_forced(in, live, event);
     v->finish_reason = end_of(in, live, false);
   }
   lls_live_name_blocks(live);
   return 1 + event->n_forced;
+}
+
+/* Appends the tokens that were drawn for a sequence, up to the first one that is not as
+ * guessed. Returns how many draws were used; *emitted: tokens, with forced ones. */
+static uint32_t append_draws(struct lls_instance *in, uint32_t i,
+                             const struct lls_sampled *sampled, int64_t now_ns,
+                             uint32_t *emitted)
+{
+  struct lls_live *live = in->batch.live[i];
+  const struct lls_engine_sequence *s = &in->batch.sequences[i];
+  const int32_t *guesses = s->tokens + s->n_tokens - s->drafts;
+  uint32_t usable = s->drafts > 0 ? live->n_usable : 1, n = 0;
+  bool goes_on = true;
+  *emitted = 0;
+  while (goes_on && n < usable) {
+    const struct draw draw = {.how = &s->sampling[n],
+                              .token = &sampled[n],
+                              .guess = n + 1 < usable ? guesses[n] : -1};
+    uint32_t new = append(in, live, &draw, now_ns);
+    goes_on = new == 1 && live->view.finish_reason == LLS_FINISH_NONE &&
+              live->tokens[lls_request_length(&live->view) - 1] == draw.guess;
+    *emitted += new;
+    n += new > 0;
+  }
+  return n;
+}
+
+/* Counts a step's guesses, and clears those of a text that has grown. */
+static void note_drafts(struct lls_instance *in, uint32_t i, uint32_t accepted)
+{
+  struct lls_live *live = in->batch.live[i];
+  uint32_t drafted = in->batch.sequences[i].drafts;
+  live->drafted += drafted;
+  live->accepted += accepted;
+  in->status.drafted_tokens += drafted;
+  in->status.accepted_tokens += accepted;
+  lls_drafts_clear(in, live);
 }
 
 /* Reports a part of the prompt that a step has computed; the first token reports its
@@ -147,29 +193,39 @@ static void book(struct lls_instance *in, uint32_t i,
   struct lls_policies *p = &in->policies;
   struct lls_live *live = in->batch.live[i];
   struct lls_request *v = &live->view;
+  const struct lls_engine_sequence *s = &in->batch.sequences[i];
   const struct lls_sampled *token = result->sampled[i];
+  uint32_t emitted = 0, drawn = 0;
   if (token != NULL && live->constraint.postponed)
     token = NULL;
   v->cached_tokens = live->context + live->run_tokens;
   /* the draw was postponed: the token it needs is computed again */
   v->cached_tokens -= token == NULL && result->sampled[i] != NULL;
-  live->n_scored += in->batch.sequences[i].n_scores;
+  live->n_scored += s->n_scores;
   if (live->pooling != LLS_POOLING_NONE)
     note_pooled(live);
-  bool hidden = lls_table_has_hidden(in->batch.sequences[i].table);
+  bool hidden = lls_table_has_hidden(s->table);
+  if (token != NULL)
+    drawn = append_draws(in, i, token, now_ns, &emitted);
+  uint32_t accepted = drawn > 1 ? drawn - 1 : 0;
+  v->cached_tokens += accepted;
   LLS_CALL(p, cache, computed, v, v->cached_tokens);
   lls_block_events_note(in, live, live->context, v->cached_tokens);
-  uint32_t emitted = token != NULL ? append(in, live, token, now_ns) : 0;
   if (token == NULL)
     report_progress(in, live);
-  if (emitted > 0)
+  if (emitted > 0) {
     lls_lifecycle_set_state(in, live, LLS_DECODING);
+    note_drafts(in, i, accepted);
+  }
   /* a decode changes nothing but lengths, unless it went from hidden to KV form */
   if (!live->was_decoding || hidden)
     lls_lifecycle_refresh(in, live);
-  in->batch.results[i] = (struct lls_step_result){
-      .request = v, .tokens = live->run_tokens, .emitted = emitted};
-  in->status.batch_tokens_sum += live->run_tokens;
+  in->batch.results[i] = (struct lls_step_result){.request = v,
+                                                  .tokens = live->run_tokens,
+                                                  .emitted = emitted,
+                                                  .drafted = emitted > 0 ? s->drafts : 0,
+                                                  .accepted = accepted};
+  in->status.batch_tokens_sum += s->n_tokens;
   in->status.batch_sequences_sum++;
 }
 
@@ -180,7 +236,7 @@ static void keep_sample(struct lls_instance *in, const struct lls_iteration_shap
 {
   struct lls_step_sample sample = {
       .ns = duration_ns, .chunks = shape->n_chunks, .decodes = shape->n_decodes};
-  if (shape->hidden_tokens > 0 || in->batch.n == 0)
+  if (shape->hidden_tokens > 0 || shape->draft_tokens > 0 || in->batch.n == 0)
     return;
   for (uint32_t i = 0; i < in->batch.n; i++)
     sample.drawn += in->batch.sequences[i].sampling != NULL;
@@ -198,16 +254,17 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
 {
   struct lls_step_batch *b = &in->batch;
   uint32_t n_chunks = 0, n_decodes = 0;
-  uint64_t hidden_tokens = 0;
+  uint64_t hidden_tokens = 0, draft_tokens = 0;
   for (uint32_t i = 0; i < b->n; i++) {
     const struct lls_engine_sequence *s = &b->sequences[i];
     if (lls_table_has_hidden(s->table))
       hidden_tokens += s->context;
-    if (s->n_tokens == 1 && s->context > 0)
+    draft_tokens += s->drafts;
+    if (s->n_tokens - s->drafts == 1 && s->context > 0)
       b->decode_context[n_decodes++] = s->context;
     else
-      b->chunks[n_chunks++] =
-          (struct lls_chunk_shape){.tokens = s->n_tokens, .context = s->context};
+      b->chunks[n_chunks++] = (struct lls_chunk_shape){.tokens = s->n_tokens - s->drafts,
+                                                       .context = s->context};
   }
   struct lls_iteration_shape shape = {
       .size = sizeof shape,
@@ -216,6 +273,7 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
       .chunks = b->chunks,
       .decode_context = b->decode_context,
       .hidden_tokens = hidden_tokens,
+      .draft_tokens = draft_tokens,
   };
   if (!b->swaps) { /* a step that waits for the host would blur the fit */
     lls_cost_model_observe(in->cost, &shape, duration_ns);

@@ -52,17 +52,19 @@ static bool may_force(const struct lls_live *live)
   return live->allowed == NULL && live->n_bad_words == 0;
 }
 
-/* Returns true if the next token is forced. The mask then has this token alone, so that
- * an answer has the same tokens where it may not jump. */
-static bool forces(struct lls_live *live)
+/* Returns true if the token after a state of the answer's grammar is forced. The mask
+ * then has this token alone, so that an answer has the same tokens where it may not jump.
+ */
+static bool forces(const struct lls_live *live, struct lls_grammar_state *state,
+                   uint32_t *mask)
 {
-  struct lls_constraint *c = &live->constraint;
-  const struct lls_vocabulary *v = lls_grammar_vocabulary(c->grammar);
+  const struct lls_vocabulary *v = lls_grammar_vocabulary(live->constraint.grammar);
   int32_t token;
-  if (lls_grammar_forced(c->state, &token, 1) < 1 || lls_live_stops_at(live, token))
+  if (!may_force(live) || lls_grammar_forced(state, &token, 1) < 1 ||
+      lls_live_stops_at(live, token))
     return false;
-  memset(c->mask, 0, lls_vocabulary_words(v) * sizeof *c->mask);
-  c->mask[token / 32] |= 1u << (token % 32);
+  memset(mask, 0, lls_vocabulary_words(v) * sizeof *mask);
+  mask[token / 32] |= 1u << (token % 32);
   return true;
 }
 
@@ -85,7 +87,7 @@ uint64_t lls_constraint_fill(struct lls_instance *in, struct lls_live *live,
     return 0;
   const uint64_t before = lls_grammar_state_work(c->state);
   bool begun = c->progress.work > 0;
-  int rc = !begun && may_force(live) && forces(live)
+  int rc = !begun && forces(live, c->state, c->mask)
                ? 1
                : lls_grammar_fill_mask_some(c->state, c->mask, &c->progress, &work);
   c->whole = rc != -EAGAIN;
@@ -99,7 +101,25 @@ void lls_constraint_cut(struct lls_instance *in, struct lls_live *live)
   LLS_ON_STEP(in);
   if (c->failed == 0)
     live->exhausted =
-        !lls_lists_cut(in, live, c->mask, lls_grammar_vocabulary(c->grammar)->size);
+        !lls_lists_cut(in, live, 0, c->mask, lls_grammar_vocabulary(c->grammar)->size);
+}
+
+bool lls_constraint_fill_ahead(struct lls_instance *in, const struct lls_live *live,
+                               struct lls_grammar_state *state, uint32_t ahead,
+                               uint32_t *mask, uint64_t *spent)
+{
+  const uint64_t before = lls_grammar_state_work(state);
+  uint64_t work = in->limits.mask_work == 0 ? UINT64_MAX : LLS_MASK_FREE;
+  struct lls_mask_progress progress = {0};
+  LLS_ON_STEP(in);
+  int rc = forces(live, state, mask)
+               ? 1
+               : lls_grammar_fill_mask_some(state, mask, &progress, &work);
+  uint64_t took = lls_grammar_state_work(state) - before;
+  in->status.grammar_work += took;
+  *spent += took;
+  return rc >= 0 && lls_lists_cut(in, live, ahead, mask,
+                                  lls_grammar_vocabulary(live->constraint.grammar)->size);
 }
 
 static const char *why(int rc)

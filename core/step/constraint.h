@@ -12,6 +12,7 @@
 
 struct lls_error;
 struct lls_grammar;
+struct lls_grammar_state;
 struct lls_instance;
 struct lls_live;
 
@@ -27,6 +28,12 @@ uint64_t lls_constraint_fill(struct lls_instance *, struct lls_live *, uint64_t 
 /* Removes from the complete mask the tokens that the request's lists forbid. Called once,
  * before the token is drawn. */
 void lls_constraint_cut(struct lls_instance *, struct lls_live *);
+/* Fills the mask of the draw after `ahead` guesses, less what the lists forbid. state:
+ * the grammar's after them. Adds the units of work to *spent. Returns false if the mask
+ * takes more than LLS_MASK_FREE, or allows no token. */
+bool lls_constraint_fill_ahead(struct lls_instance *, const struct lls_live *,
+                               struct lls_grammar_state *state, uint32_t ahead,
+                               uint32_t *mask, uint64_t *spent);
 /* Advances the grammar by a drawn token. Returns 0, or -errno if the answer cannot
  * continue: the failure is logged and the caller ends the request. */
 int lls_constraint_take(struct lls_instance *, struct lls_live *, int32_t token);

@@ -20,6 +20,7 @@
 #include "core/instance/lifecycle.h"
 #include "core/instance/request.h"
 #include "core/instance/running_policy.h"
+#include "core/step/drafts.h"
 
 /* A postponed draw computes the request's last token again in the next step. Before it
  * there must be another token, or no cache would be left to continue from. */
@@ -98,7 +99,8 @@ static void fill_heavy(struct lls_instance *in, struct lls_live *live, uint64_t 
     lls_masks_charge(in, left, lls_constraint_fill(in, live, most));
 }
 
-static void fill_row(struct lls_instance *in, struct lls_live *live, uint64_t *left)
+static void fill_row(struct lls_instance *in, struct lls_live *live,
+                     struct lls_engine_sequence *s, uint64_t *left)
 {
   struct lls_constraint *c = &live->constraint;
   if (!c->whole && lls_masks_are_light(in, live))
@@ -107,8 +109,11 @@ static void fill_row(struct lls_instance *in, struct lls_live *live, uint64_t *l
     fill_heavy(in, live, left);
   c->postponed = !c->whole;
   in->status.postponed_draws += c->postponed;
-  if (c->whole)
-    lls_constraint_cut(in, live);
+  if (!c->whole)
+    return;
+  lls_constraint_cut(in, live);
+  if (s->drafts > 0)
+    lls_masks_charge(in, left, lls_drafts_fill_masks(in, live, s));
 }
 
 /* Shares the rest of the budget among held requests, beginning with another in each
@@ -141,7 +146,7 @@ void lls_masks_fill(void *context)
   uint64_t left = lls_masks_begin(in, has_others(in));
   for (uint32_t i = 0; i < b->n; i++)
     if (b->live[i]->constraint.grammar != NULL && b->sequences[i].sampling != NULL)
-      fill_row(in, b->live[i], &left);
+      fill_row(in, b->live[i], &b->sequences[i], &left);
   fill_held(in, &left);
   in->masks.mask_ns = lls_instance_now(in) - began_ns;
 }

@@ -11,10 +11,10 @@
 
 #include <errno.h>
 
+#include "core/base/least.h"
 #include "core/cluster/migrate.h"
 #include "core/cluster/offered.h"
 #include "core/engine/batch.h"
-#include "core/engine/engine.h"
 #include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
@@ -24,6 +24,7 @@
 #include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
 #include "core/step/constraint.h"
+#include "core/step/drafts.h"
 
 /* Preempts first, to free the memory that runs need. */
 static void place_preempts(struct lls_instance *in)
@@ -40,16 +41,28 @@ static void place_preempts(struct lls_instance *in)
   }
 }
 
-/* Reserves memory for a run, unless the scheduler has already reserved it. */
+/* Reserves memory for a run; without its guesses where there is not enough for them. */
+static int reserve_run(struct lls_instance *in, const struct lls_plan_item *item,
+                       struct lls_live *live)
+{
+  int rc = lls_transaction_reserve(in, live, item->tokens + item->drafts, item->form, 0);
+  if (rc > LLS_RESERVE_OK && item->drafts > 0)
+    rc = lls_transaction_reserve(in, live, item->tokens, item->form, 0);
+  return rc;
+}
+
+/* Places a run, for which the scheduler may have reserved memory already. */
 static void place_run(struct lls_instance *in, const struct lls_plan_item *item,
                       struct lls_live *live)
 {
   int rc = LLS_RESERVE_OK;
   if (live->placed == LLS_PLACED_NOT)
-    rc = lls_transaction_reserve(in, live, item->tokens, item->form, 0);
+    rc = reserve_run(in, item, live);
   live->doomed = rc == LLS_RESERVE_NEVER;
   if (rc == LLS_RESERVE_OK && item->tokens < live->run_tokens)
     live->run_tokens = item->tokens;
+  if (rc == LLS_RESERVE_OK)
+    live->run_drafts = lls_least_u32(live->run_drafts, item->drafts);
   else if (rc == LLS_RESERVE_LATER)
     lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY);
   else if (rc == LLS_RESERVE_NEVER)
@@ -194,6 +207,8 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
       .table = table,
       .sampling = emits ? &live->sampling : NULL,
   };
+  if (emits)
+    lls_drafts_add(in, live, &b->sequences[b->n]);
   add_scores(live, &b->sequences[b->n]);
   add_pooled(live, &b->sequences[b->n]);
   b->live[b->n++] = live;
@@ -234,6 +249,7 @@ void lls_instance_place(struct lls_instance *in)
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
   in->batch.n = in->batch.n_held = 0;
+  in->batch.drafts.n_rows = in->batch.drafts.n_draws = 0;
   lls_leases_place(in);
   place_preempts(in);
   place_runs(in);

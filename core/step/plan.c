@@ -101,6 +101,23 @@ static bool bad(struct tally *t, struct lls_live *live, const char *why)
   return false;
 }
 
+/* Checks the guesses that a run has verified. */
+static bool check_drafts(const struct lls_instance *in, const struct lls_plan_item *item,
+                         struct lls_live *live, struct tally *t)
+{
+  const struct lls_request *v = &live->view;
+  if (item->drafts > in->caps.max_drafts)
+    return bad(t, live,
+               in->caps.max_drafts == 0
+                   ? "has drafts verified, unsupported by this engine"
+                   : "has more drafts verified than the engine's max_drafts");
+  if (item->drafts > v->drafted_tokens)
+    return bad(t, live, "has more drafts verified than a request has");
+  if (item->drafts > 0 && item->tokens < lls_request_pending(v))
+    return bad(t, live, "has drafts verified behind a part of a request's tokens");
+  return true;
+}
+
 static bool check_run(const struct lls_instance *in, const struct lls_plan_item *item,
                       struct lls_live *live, struct tally *t)
 {
@@ -110,17 +127,18 @@ static bool check_run(const struct lls_instance *in, const struct lls_plan_item 
     return bad(t, live, "runs more tokens than a request has left, or none");
   if (item->tokens < lls_request_pending(&live->view) && !in->caps.chunked_prefill)
     return bad(t, live, "runs a piece of a prompt, unsupported by this engine");
-  if (item->drafts > 0)
-    return bad(t, live, "has drafts verified, unsupported by this engine");
+  if (!check_drafts(in, item, live, t))
+    return false;
   if (item->form > LLS_FORM_HIDDEN)
     return bad(t, live, "names an unknown cache form");
   if (item->form != LLS_FORM_NONE && (in->caps.forms & (1u << item->form)) == 0)
     return bad(t, live, "names a cache form that is unsupported by this engine");
   if (live->placed == LLS_PLACED_PREEMPTED)
     return bad(t, live, "runs a request it has preempted");
-  if (live->placed == LLS_PLACED_RESERVED && item->tokens > live->asked_tokens)
+  uint64_t tokens = item->tokens + (uint64_t)item->drafts;
+  if (live->placed == LLS_PLACED_RESERVED && tokens > live->asked_tokens)
     return bad(t, live, "runs more tokens than it reserved memory for");
-  t->tokens += item->tokens;
+  t->tokens += tokens;
   t->sequences++;
   return true;
 }

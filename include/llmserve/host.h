@@ -51,9 +51,9 @@ struct lls_engine_caps {
   /* The layers' groups; the first is the FULL group if there is one */
   uint32_t n_groups;
   const struct lls_group *const *groups; /* (n_groups) */
-  /* Limits of what later versions do; 0 in this one. */
-  uint32_t max_drafts;       /* guesses verified for one sequence in a step */
-  uint32_t max_encode_units; /* work of encoders in one step */
+  uint32_t max_drafts; /* guesses verified for one sequence in a step; 0: none */
+  /* work of encoders in one step; 0 in this version */
+  uint32_t max_encode_units;
   /* version 1 ends here */
 };
 

@@ -120,9 +120,11 @@ struct lls_step_view {
 struct lls_step_result { /* an array element: it never grows */
   const struct lls_request *request;
   uint32_t tokens;  /* computed */
-  uint32_t emitted; /* tokens that came out: 0 or 1, and those that were forced with it */
+  /* tokens that came out: 0 or 1, and those that were forced with it or accepted before
+   * it */
+  uint32_t emitted;
   /* Guessed tokens that the step verified, and those of them that came out; they are
-   * among the emitted ones. No engine of this version verifies any: 0. */
+   * among the emitted ones, and not in `tokens`. */
   uint32_t drafted, accepted;
 };
 

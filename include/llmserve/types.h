@@ -249,7 +249,7 @@ struct lls_request {
   const struct lls_key *keys;
   uint32_t n_keys;
   /* The members from here to `inputs` are of what later versions do: 0 and NULL in this
-   * one. */
+   * one, but for drafts. */
   /* tokens that its state has seen, in groups of kind STATE; at most cached_tokens */
   uint32_t state_tokens;
   uint32_t drafted_tokens; /* guesses of its next tokens */
@@ -457,8 +457,9 @@ enum lls_preempt_mode {
 struct lls_plan_item { /* an array element: it never grows */
   uint32_t kind;       /* enum lls_plan_kind */
   uint32_t tokens;     /* RUN: 1..lls_request_pending */
-  /* RUN of all pending tokens: guesses of the next tokens, which the step verifies. This
-   * version's engine verifies none: 0. */
+  /* RUN of all pending tokens: 0..drafted_tokens guesses of the next tokens, which the
+   * step verifies, and which count as tokens of the step; at most the engine's
+   * max_drafts. A step that lacks memory for them runs without them. */
   uint32_t drafts;
   uint32_t form;   /* RUN, nothing cached yet: enum lls_form, NONE = the cache's choice */
   uint32_t mode;   /* PREEMPT: enum lls_preempt_mode; see the last three kinds */
