@@ -10,7 +10,7 @@
 #include "core/cost/fit.h"
 
 #define WINDOW     512 /* steps that the statistics cover */
-#define LINE_TERMS 7   /* c0..c6 of cost.h */
+#define LINE_TERMS 8   /* c0..c7 of cost.h */
 #define BENDS      7   /* b0..b6: at 8 rows, 16, 32, ... */
 #define FIRST_BEND 8
 #define TERMS      (LINE_TERMS + BENDS)
@@ -41,8 +41,19 @@ static void features(const struct lls_iteration_shape *s, double x[TERMS])
     x[4] += s->decode_context[i];
   x[5] = (double)s->hidden_tokens;
   x[6] = s->hidden_tokens > 0;
+  x[7] = (double)s->draft_tokens;
   for (uint32_t i = 0; i < BENDS; i++)
-    x[LINE_TERMS + i] = fmax(x[1] + x[3] - (FIRST_BEND << i), 0);
+    x[LINE_TERMS + i] = fmax(x[1] + x[3] + x[7] - (FIRST_BEND << i), 0);
+}
+
+/* Adds guesses, spread over the decodes. Each is a row that is sampled; it reads what its
+ * sequence has cached together with the sequence's own row. */
+static void add_drafts(struct lls_cost_load *load, const struct lls_iteration_shape *s)
+{
+  if (s->n_decodes == 0)
+    return;
+  load->rows += (double)s->draft_tokens;
+  load->drawn += (double)s->draft_tokens;
 }
 
 /* Estimates a step as if every chunk were its prompt's last one: one token is sampled
@@ -56,6 +67,7 @@ static double analytic_ns(const struct lls_cost_rates *r,
   for (uint32_t i = 0; i < s->n_decodes; i++)
     lls_cost_add(r, &load, 1, s->decode_context[i]);
   load.drawn = load.sequences;
+  add_drafts(&load, s);
   if (r->absorb_ns > 0) {
     load.absorbed = load.absorbed_tokens = (double)s->hidden_tokens;
     load.absorbed_rows = s->n_decodes > 0 ? s->n_decodes : 1;

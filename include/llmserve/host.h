@@ -88,8 +88,8 @@ struct lls_iteration_shape {
   const struct lls_chunk_shape *chunks; /* (n_chunks) prefill chunks */
   const uint32_t *decode_context;       /* (n_decodes) cached tokens */
   uint64_t hidden_tokens;               /* tokens in hidden form */
-  /* The estimates of this version ignore the following. */
   uint64_t draft_tokens; /* guesses to verify, beside the decodes' own tokens */
+  /* The estimates of this version ignore the following. */
   uint64_t encode_units; /* work of encoders */
   uint32_t n_states;     /* sequences with a state, in groups of kind STATE */
   /* version 1 ends here */
@@ -109,7 +109,7 @@ struct lls_step_statistics {
  * from a linear model fitted to the steps served so far:
  *
  *   ns = c0 + c1 prefill tokens + c2 (sum over chunks of tokens (context + tokens / 2))
- *      + c3 decodes + c4 their cached tokens + c5 tokens in hidden form
+ *      + c3 decodes + c4 their cached tokens + c5 tokens in hidden form + c6 guesses
  */
 struct lls_cost {
   uint32_t size;

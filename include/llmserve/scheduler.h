@@ -41,7 +41,7 @@
 extern "C" {
 #endif
 
-/* A need that is not met refuses the start, with a sentence. */
+/* A need that is not met refuses the start, with a sentence; a use does not. */
 enum lls_scheduler_needs {
   LLS_NEEDS_MIXED_BATCH = 1 << 0,     /* prefill and decode in one step */
   LLS_NEEDS_CHUNKED_PREFILL = 1 << 1, /* prompts in pieces */
@@ -49,6 +49,9 @@ enum lls_scheduler_needs {
   LLS_NEEDS_ROLES = 1 << 3,           /* prefill and decode instances */
   /* not a requirement: the scheduler hands requests over if there are roles */
   LLS_USES_ROLES = 1 << 4,
+  /* likewise: the scheduler plans how many drafts a step verifies; without it no drafter
+   * is called */
+  LLS_USES_DRAFTS = 1 << 5,
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4
@@ -242,6 +245,19 @@ static inline void lls_plan_run(struct lls_plan *plan, const struct lls_request 
   struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_RUN, r);
   if (item != NULL)
     item->tokens = tokens;
+}
+
+/* Likewise of all pending tokens, and verifies the first `drafts` of r's guesses,
+ * 0..r->drafted_tokens, which are tokens of the step, too; reserve needs room for them.
+ */
+static inline void lls_plan_run_drafts(struct lls_plan *plan, const struct lls_request *r,
+                                       uint32_t tokens, uint32_t drafts)
+{
+  struct lls_plan_item *item = lls_plan_add(plan, LLS_PLAN_RUN, r);
+  if (item == NULL)
+    return;
+  item->tokens = tokens;
+  item->drafts = drafts;
 }
 
 /* Takes r off the device; mode: enum lls_preempt_mode. */

@@ -95,6 +95,7 @@ void lls_pol_prefill_first_plan(const struct lls_host *host,
 {
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, params->watermark);
+  lls_pol_step_drafts(&s, host->cost);
   const struct pass p = {
       .engine = host->engine,
       .step = &s,

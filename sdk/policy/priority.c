@@ -317,6 +317,7 @@ void lls_pol_priority_plan(struct lls_pol_priority *q,
   const struct lls_engine_caps *engine = q->waiting.backlog.host->engine;
   uint32_t seats = lls_pol_min((uint32_t)rules->params->max_seqs, view->max_sequences);
   lls_pol_step_begin(&s, view, out, rules->params->watermark);
+  lls_pol_step_drafts(&s, q->waiting.backlog.host->cost);
   lls_pol_backlog_begin(&q->waiting.backlog, view);
   set_candidates(q, rules, view);
   struct pass p = {

@@ -30,7 +30,21 @@ void lls_pol_step_begin(struct lls_pol_step *s, const struct lls_step_view *view
       .tail = view->n_running,
       .total_units = capacity.total_units,
       .watermark_units = (uint32_t)(watermark * capacity.total_units),
+      .drafts = {.least = 2}, /* odds that no guess has */
   };
+}
+
+void lls_pol_step_drafts(struct lls_pol_step *s, const struct lls_cost *cost)
+{
+  lls_pol_drafts_choose(&s->drafts, cost, s->view);
+}
+
+uint32_t lls_pol_step_drafts_of(const struct lls_pol_step *s, const struct lls_request *r,
+                                uint32_t tokens)
+{
+  if (r->drafted_tokens == 0 || tokens < lls_request_pending(r) || tokens > s->tokens)
+    return 0;
+  return lls_pol_min(lls_pol_drafts_of(&s->drafts, r), s->tokens - tokens);
 }
 
 void lls_pol_step_end(struct lls_pol_step *s)
@@ -44,10 +58,11 @@ void lls_pol_step_run(struct lls_pol_step *s, const struct lls_request *r,
                       uint32_t tokens)
 {
   LLS_POL_CHECK(tokens > 0 && tokens <= s->tokens && s->sequences > 0);
-  lls_plan_run(s->plan, r, tokens);
+  uint32_t drafts = lls_pol_step_drafts_of(s, r, tokens);
+  lls_plan_run_drafts(s->plan, r, tokens, drafts);
   s->runs++;
   s->sequences--;
-  s->tokens -= tokens;
+  s->tokens -= tokens + drafts;
   s->prompts += r->state == LLS_DECODING ? 0 : tokens;
 }
 
@@ -121,10 +136,27 @@ bool lls_pol_step_take_off(struct lls_pol_step *s, const struct lls_request *r)
          (mode != LLS_PREEMPT_RECOMPUTE && preempt(s, r, LLS_PREEMPT_RECOMPUTE));
 }
 
+/* If there is no memory for guesses, the rest of the plan does without: what was reserved
+ * before may be run with fewer tokens. */
+int lls_pol_step_reserve_as(struct lls_pol_step *s, const struct lls_request *r,
+                            uint32_t tokens, uint32_t form, uint32_t flags)
+{
+  const struct lls_cache_service *cache = s->cache;
+  uint32_t drafts = lls_pol_step_drafts_of(s, r, tokens);
+  if (drafts > 0) {
+    int rc = cache->reserve(cache->context, r, tokens + drafts, form, flags);
+    if (rc == LLS_RESERVE_OK)
+      return rc;
+    s->drafts.least =
+        2; /* LATER, or NEVER: the pool may have room for the tokens alone */
+  }
+  return cache->reserve(cache->context, r, tokens, form, flags);
+}
+
 int lls_pol_step_reserve(struct lls_pol_step *s, const struct lls_request *r,
                          uint32_t tokens)
 {
-  return s->cache->reserve(s->cache->context, r, tokens, LLS_FORM_NONE, 0);
+  return lls_pol_step_reserve_as(s, r, tokens, LLS_FORM_NONE, 0);
 }
 
 bool lls_pol_step_grow(struct lls_pol_step *s, uint32_t i, uint32_t tokens)
@@ -217,4 +249,5 @@ void lls_pol_step_preferences(struct lls_scheduler_caps *caps, int64_t preempt)
   if (preempt == LLS_POL_STEP_SWAP)
     caps->preempt[caps->n_preempt++] = LLS_PREEMPT_SWAP;
   caps->preempt[caps->n_preempt++] = LLS_PREEMPT_RECOMPUTE;
+  caps->needs |= LLS_USES_DRAFTS;
 }

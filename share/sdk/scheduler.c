@@ -140,6 +140,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct state *s = self;
   struct lls_pol_step step;
   lls_pol_step_begin(&step, view, out, s->params.watermark);
+  lls_pol_step_drafts(&step, s->base.host->cost);
   step.sequences = lls_pol_min(step.sequences, (uint32_t)s->params.max_seqs);
   s->longest_wait_ns =
       view->n_waiting > 0 ? view->now_ns - view->waiting[0]->arrival_ns : 0;

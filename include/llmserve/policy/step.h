@@ -16,6 +16,7 @@
 #ifndef LLS_POL_STEP_H
 #define LLS_POL_STEP_H
 
+#include <llmserve/policy/drafts.h>
 #include <llmserve/policy/number.h>
 #include <llmserve/scheduler.h>
 
@@ -39,11 +40,16 @@ struct lls_pol_step { /* one plan in the making */
   bool no_margin; /* growing needs exactly its units, not a whole free block */
   uint32_t total_units, watermark_units;
   uint32_t sure; /* growths by a block possible without checking the free memory */
+  struct lls_pol_drafts drafts; /* see lls_pol_step_drafts */
 };
 
-/* Reserves unconditionally. Returns enum lls_reserve_result or -errno. */
+/* Reserves unconditionally, if possible also for the guesses that are verified with all
+ * pending tokens. Returns enum lls_reserve_result or -errno. */
 int lls_pol_step_reserve(struct lls_pol_step *, const struct lls_request *,
                          uint32_t tokens);
+/* ... in enum lls_form `form`, with enum lls_reserve_flags. */
+int lls_pol_step_reserve_as(struct lls_pol_step *, const struct lls_request *,
+                            uint32_t tokens, uint32_t form, uint32_t flags);
 uint32_t lls_pol_step_free_units(const struct lls_pol_step *);
 
 enum lls_pol_step_answer {
@@ -54,6 +60,12 @@ enum lls_pol_step_answer {
 
 void lls_pol_step_begin(struct lls_pol_step *, const struct lls_step_view *,
                         struct lls_plan *, double watermark);
+/* Chooses the guesses that this plan verifies (drafts.h): lls_pol_step_reserve reserves
+ * for them, and lls_pol_step_run plans them. Without this call it is none. */
+void lls_pol_step_drafts(struct lls_pol_step *, const struct lls_cost *);
+/* Returns how many guesses a run of `tokens` verifies. */
+uint32_t lls_pol_step_drafts_of(const struct lls_pol_step *, const struct lls_request *,
+                                uint32_t tokens);
 /* Sets the time of the next plan if there is work but this plan is empty. */
 void lls_pol_step_end(struct lls_pol_step *);
 
@@ -135,7 +147,8 @@ enum lls_pol_step_preempt { LLS_POL_STEP_RECOMPUTE, LLS_POL_STEP_SWAP };
   LLS_PARAM_INT(STRUCT, max_tokens, "2048", 1, 1e6, "tokens",                            \
                 "most tokens of prompts in one step", .flags = LLS_PARAM_RELOADABLE)
 
-/* Fills caps with the order of preference: swap (if preferred), recompute. */
+/* Fills caps with the order of preference: swap (if preferred), recompute; and says that
+ * the scheduler calls lls_pol_step_drafts. */
 void lls_pol_step_preferences(struct lls_scheduler_caps *, int64_t preempt);
 
 #ifdef __cplusplus

@@ -29,6 +29,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct accelgen *a = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
+  lls_pol_step_drafts(&s, a->base.host->cost);
   measure(a);
   lls_pol_fit_look(&a->fit, view);
   accelgen_look(a, view);

@@ -80,6 +80,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   a->remote = is_remote(a, view);
   home_begin(a, view);
   lls_pol_step_begin(&s, view, out, a->params.watermark);
+  lls_pol_step_drafts(&s, a->base.host->cost);
   members_begin(a, view);
   take_turns(a, &s);
   moves_plan(a, &s);

@@ -49,6 +49,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct apt *a = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, a->params.watermark);
+  lls_pol_step_drafts(&s, a->base.host->cost);
   apt_value_all(a, view, s.total_units);
   if (a->params.mode == APT_CHUNKED)
     apt_chunked(a, &s);

@@ -13,8 +13,7 @@ static bool decodes(const struct lls_request *r)
 
 static int reserve(struct lls_pol_step *s, const struct lls_request *r, uint32_t form)
 {
-  return s->cache->reserve(s->cache->context, r, lls_pol_step_decode_tokens(s, r), form,
-                           0);
+  return lls_pol_step_reserve_as(s, r, lls_pol_step_decode_tokens(s, r), form, 0);
 }
 
 static void run_all(const struct apt *a, struct lls_pol_step *s)

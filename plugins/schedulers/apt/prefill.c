@@ -21,7 +21,7 @@ static bool mixes(const struct apt *a, const struct lls_pol_step *s,
 static int reserve(struct lls_pol_step *s, const struct candidate *c, uint32_t tokens)
 {
   uint32_t form = c->held != LLS_FORM_NONE ? LLS_FORM_NONE : c->form;
-  return s->cache->reserve(s->cache->context, c->request, tokens, form, 0);
+  return lls_pol_step_reserve_as(s, c->request, tokens, form, 0);
 }
 
 static void let_in(struct apt *a, struct lls_pol_step *s, const struct candidate *c,

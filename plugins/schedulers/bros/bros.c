@@ -28,6 +28,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct bros *b = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, b->params.watermark);
+  lls_pol_step_drafts(&s, b->base.host->cost);
   lls_pol_fit_look(&b->fit, view);
   bros_look(b, view);
   if (b->realtime.n + b->best_effort.n > 0) {

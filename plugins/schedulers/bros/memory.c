@@ -148,7 +148,7 @@ int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *
   c->n_items = s->plan->n_items;
   c->n_dropped = b->dropped.n;
   do
-    rc = cache->reserve(cache->context, r, lls_request_pending(r), LLS_FORM_NONE, flags);
+    rc = lls_pol_step_reserve_as(s, r, lls_request_pending(r), LLS_FORM_NONE, flags);
   while (rc == LLS_RESERVE_LATER && drop && drop_one(b, s, c));
   bool late = rc == LLS_RESERVE_OK && !leaves_room(b, s, c);
   if (late || (rc != LLS_RESERVE_OK && b->dropped.n > c->n_dropped))

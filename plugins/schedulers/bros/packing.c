@@ -312,7 +312,7 @@ static void emit(struct lls_pol_step *s, const struct bros_list *ready, bool pro
 {
   for (uint32_t i = 0; i < ready->n; i++)
     if (ready->items[i]->prompt == prompts)
-      lls_plan_run(s->plan, ready->items[i]->request, ready->items[i]->tokens);
+      lls_pol_step_run(s, ready->items[i]->request, ready->items[i]->tokens);
 }
 
 /* Prompts first, then decodes (section 6). */

@@ -113,6 +113,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct orca *o = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
+  lls_pol_step_drafts(&s, o->base.host->cost);
   s.no_margin = true;
   lls_pol_fit_look(&o->fit, view);
   run_running(o, &s);

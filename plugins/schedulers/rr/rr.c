@@ -105,6 +105,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct rr *rr = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, rr->params.watermark);
+  lls_pol_step_drafts(&s, rr->base.host->cost);
   s.no_margin = true;
   lls_pol_backlog_begin(&rr->waiting.backlog, view);
   flip(rr);

@@ -78,6 +78,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   const struct params *p = &sarathi->params;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, p->watermark);
+  lls_pol_step_drafts(&s, sarathi->base.host->cost);
   budget_begin(&sarathi->budget, p, sarathi->base.host->cost, view);
   run_running(sarathi, &s);
 

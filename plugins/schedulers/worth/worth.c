@@ -23,6 +23,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct worth *w = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
+  lls_pol_step_drafts(&s, w->base.host->cost);
   w->plans++;
   lls_pol_fit_look(&w->fit, view);
   worth_set_budget(w, view);
