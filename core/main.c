@@ -54,7 +54,7 @@ static const char usage[] =
     "      --experimental  with either of these: parameters for experiments too\n"
     "      --new-plugin=KIND NAME\n"
     "                      write a plugin to begin with into the folder NAME; KIND is\n"
-    "                      scheduler, cache or predictor\n"
+    "                      scheduler, cache, predictor or drafter\n"
     "  -h, --help          show this\n"
     "  -V, --version       show the version\n"
     "\n"

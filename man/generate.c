@@ -105,7 +105,7 @@ static int print_config(void)
 /* "scheduler_fcfs": its kind, and the name after it. */
 static uint32_t kind_of(const char *id, const char **name)
 {
-  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_DRAFTER; kind++) {
     const char *kind_name = lls_plugin_kind_name(kind);
     size_t length = strlen(kind_name);
     *name = id + length + 1;
@@ -182,7 +182,7 @@ static void print_companions(uint32_t scheduler, const char *preset)
   while (in != NULL && fgets(line, sizeof line, in) != NULL) {
     if (sscanf(line, "%15s = %63s", kind, name) != 2 || strcmp(name, "none") == 0)
       continue;
-    for (uint32_t i = LLS_KIND_SCHEDULER + 1; i <= LLS_KIND_PREDICTOR; i++)
+    for (uint32_t i = LLS_KIND_SCHEDULER + 1; i <= LLS_KIND_DRAFTER; i++)
       if (strcmp(kind, lls_plugin_kind_name(i)) == 0)
         printf(".BR llmserve\\-%s_%s (7),\n", kind, name);
   }

@@ -128,12 +128,14 @@ static int create_loop(struct harness *h, const struct harness_options *o,
       .n_instances = o->instances,
       .policies = {.scheduler = {h->scheduler.module, h->scheduler.params},
                    .cache = {h->cache.module, h->cache.params},
-                   .predictor = {h->predictor.module, h->predictor.params}},
+                   .predictor = {h->predictor.module, h->predictor.params},
+                   .drafter = {h->drafter.module, h->drafter.params}},
       .max_requests = o->max_requests,
       .leases = o->leases,
       .block_events = o->block_events,
       .limits = {.strikes = o->strikes > 0 ? o->strikes : 10,
                  .jump_ahead = !o->no_jump,
+                 .draft_budget = o->draft_budget,
                  .mask_work = o->mask_work},
       .seed = o->seed,
       .eos_tokens = h->config.eos,
@@ -158,11 +160,15 @@ int harness_open(struct harness *h, const struct harness_options *o,
                  struct lls_error *err)
 {
   *h = (struct harness){.log = {.fd = 2, .level = o->log_level, .format = LLS_LOG_TEXT}};
+  static const struct harness_policy none = {"none", NULL};
   int rc = policy_load(LLS_KIND_SCHEDULER, &o->scheduler, &h->scheduler, err);
   if (rc == 0)
     rc = policy_load(LLS_KIND_CACHE, &o->cache, &h->cache, err);
   if (rc == 0)
     rc = policy_load(LLS_KIND_PREDICTOR, &o->predictor, &h->predictor, err);
+  if (rc == 0)
+    rc = policy_load(LLS_KIND_DRAFTER, o->drafter.name != NULL ? &o->drafter : &none,
+                     &h->drafter, err);
   if (rc == 0)
     rc = create_engines(h, o, err);
   if (rc == 0)
@@ -184,6 +190,7 @@ void harness_close(struct harness *h)
   policy_unload(&h->scheduler);
   policy_unload(&h->cache);
   policy_unload(&h->predictor);
+  policy_unload(&h->drafter);
   *h = (struct harness){0};
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole instance in a test, or several: a model folder, a device and an engine of each,
- * three real plugin files, and the step loop driven by hand. C tests and benchmarks of
+ * four real plugin files, and the step loop driven by hand. C tests and benchmarks of
  * the loop share it.
  */
 #ifndef LLS_HARNESS_H
@@ -36,6 +36,7 @@ struct harness_options {
   bool block_events;              /* the caller takes them (lls_loop_block_events) */
   uint32_t mask_work;             /* [plugins], but 0 by default */
   bool no_jump;                   /* [plugins] jump_ahead = false */
+  int64_t draft_budget;           /* [plugins], but 0 by default */
   uint64_t seed;
   bool threaded;      /* with a step thread instead of lls_loop_step */
   uint32_t threads;   /* of the device; 1 by default */
@@ -66,7 +67,7 @@ struct harness {
   struct lls_engine *engine;
   struct lls_device *devices[HARNESS_INSTANCES];
   struct lls_engine *engines[HARNESS_INSTANCES];
-  struct harness_loaded scheduler, cache, predictor;
+  struct harness_loaded scheduler, cache, predictor, drafter;
   struct lls_loop *loop;
 };
 

@@ -2,6 +2,8 @@
 /* Fills options from a configuration; see options.h. */
 #include "core/assembly/options.h"
 
+#include <string.h>
+
 #include "core/device/isa.h"
 
 #define NAME(name) #name,
@@ -60,6 +62,12 @@ static enum lls_dtype cache_element(const struct lls_config *c,
   }
 }
 
+/* Memory for guesses is not allocated where nobody makes any. */
+static bool drafts(const struct lls_config *c)
+{
+  return strcmp(c->policies.drafter.module->descriptor->id, "none") != 0;
+}
+
 struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
                                                 const struct lls_model_config *model)
 {
@@ -79,6 +87,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .keeps_chunks = lls_cache_keeps(&c->policies.cache.module->cache, LLS_GROUP_CHUNK),
       .keeps_states = lls_cache_keeps(&c->policies.cache.module->cache, LLS_GROUP_STATE),
       .pool = c->cache.pool,
+      .max_drafts = drafts(c) ? (uint32_t)c->plugins.max_drafts : 0,
       .kv_only = c->policies.cache.module->cache.forms == NULL,
       .adapters = lls_lora_is_on(&c->lora),
       .adapter_bytes = (size_t)c->lora.device_memory,
@@ -93,7 +102,8 @@ struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
                                  c->policies.scheduler.params},
                    .cache = {c->policies.cache.module, c->policies.cache.params},
                    .predictor = {c->policies.predictor.module,
-                                 c->policies.predictor.params}},
+                                 c->policies.predictor.params},
+                   .drafter = {c->policies.drafter.module, c->policies.drafter.params}},
       .max_requests = (uint32_t)c->engine.max_requests,
       .limits = c->plugins.loop,
       .leases = {.tool_ns = c->cache.lease_tool,

@@ -118,6 +118,7 @@ static void make_offer(struct lls_instance *in, struct lls_live *live, uint32_t 
   lls_instance_catch_up(in); /* publish the last step's tokens before the offer */
   if (LLS_SCHEDULER_HAS(p, on_finish))
     LLS_CALL(p, scheduler, on_finish, v, LLS_FINISH_NONE);
+  lls_lifecycle_leave_drafter(in, live, LLS_FINISH_NONE);
   lls_lifecycle_tell_predictor(in, live, LLS_FINISH_NONE);
   lls_session_leave(in, live);
   in->migration.offered[v->slot] = *v;
@@ -212,6 +213,7 @@ void lls_migrate_settle_in(struct lls_instance *in, struct lls_live *live)
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
     live->user[i] = 0;
   live->announced = true;
+  lls_lifecycle_tell_drafter(in, live);
   if (LLS_SCHEDULER_HAS(p, on_arrival))
     LLS_CALL(p, scheduler, on_arrival, v);
 }

@@ -202,6 +202,8 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->view.tenant_name = tenant_name;
   live->view.adapter_name = adapter_name; /* "": see server_make_adapters */
   live->view.keys = live->keys.all;
+  live->view.expected = NULL; /* is not sent */
+  live->view.n_expected = 0;
   live->view.user = live->user;
   live->view.drafts = live->drafts; /* guesses stay behind */
   live->view.draft_odds = live->draft_odds;
@@ -216,7 +218,7 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->prefix_tokens = n->prefix_tokens;
   live->finds_prefixes = n->finds_prefixes;
   memset(live->user, 0, sizeof live->user);
-  live->announced = live->doomed = false;
+  live->announced = live->drafter_knows = live->doomed = false;
   live->named_in_step = 0;
 }
 

@@ -13,18 +13,18 @@
 #include "core/plugin/loader.h"
 
 #define BETWEEN   ", \t\n"
-#define PARTS     3
+#define PARTS     4
 #define MOST_TEXT 512
 
-/* ---- the policies: SCHEDULER[+CACHE[+PREDICTOR]] ---------------------------------- */
+/* ---- the policies: SCHEDULER[+CACHE[+PREDICTOR[+DRAFTER]]] ------------------------ */
 
 static const uint32_t kinds[PARTS] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE,
-                                      LLS_KIND_PREDICTOR};
+                                      LLS_KIND_PREDICTOR, LLS_KIND_DRAFTER};
 
 static int wrong(const char *text, const char *what, struct lls_error *err)
 {
   return lls_fail(err, -EINVAL,
-                  "'%s': %s; expected SCHEDULER[+CACHE[+PREDICTOR]]"
+                  "'%s': %s; expected SCHEDULER[+CACHE[+PREDICTOR[+DRAFTER]]]"
                   "[:PARAMETER=VALUES]...",
                   text, what);
 }
@@ -130,7 +130,7 @@ static int read_one(char *text, bool by_request, struct lls_candidates *all,
     *parameters++ = '\0';
   size_t n = cut(text, parts);
   if (n > PARTS)
-    return wrong(whole, "more than three parts", err);
+    return wrong(whole, "more than four parts", err);
   for (size_t i = 0; i < n; i++)
     if (parts[i][0] == '\0')
       return wrong(whole, "a part is empty", err);

@@ -3,7 +3,7 @@
  * Candidates of llmserve-whatif and [server] autopilot_policies: the points of one or
  * more grids.
  *
- *   SCHEDULER[+CACHE[+PREDICTOR]][:PARAMETER=VALUES]...
+ *   SCHEDULER[+CACHE[+PREDICTOR[+DRAFTER]]][:PARAMETER=VALUES]...
  *
  * An omitted policy is the running one. Parameters belong to the scheduler. VALUES are
  * as for --sweep of llmserve-sim: A..B:STEP.

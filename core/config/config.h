@@ -3,7 +3,7 @@
  * llmserve.ini, typed: one struct per section. The tables that describe the keys (type,
  * default, bounds, unit, sentence) are in sections.c; a key is added there and here.
  *
- * A loaded configuration holds the three chosen plugins open with their parameters bound,
+ * A loaded configuration holds the four chosen plugins open with their parameters bound,
  * ready for create; nothing is created yet. It never changes: a reload loads another.
  */
 #ifndef LLS_CONFIG_CONFIG_H
@@ -179,11 +179,12 @@ struct lls_models_section { /* [models] */
   size_t n;
 };
 
-struct lls_plugins_config {                  /* [plugins] */
-  struct lls_loop_limits loop;               /* first: see sections.c */
-  const char *scheduler, *cache, *predictor; /* name or path */
+struct lls_plugins_config {                            /* [plugins] */
+  struct lls_loop_limits loop;                         /* first: see sections.c */
+  const char *scheduler, *cache, *predictor, *drafter; /* name or path */
   /* SHA-256 of the file, or "": any file */
-  const char *scheduler_sha256, *cache_sha256, *predictor_sha256;
+  const char *scheduler_sha256, *cache_sha256, *predictor_sha256, *drafter_sha256;
+  int64_t max_drafts; /* guesses of one request that a step verifies at most */
 };
 
 /* A chosen plugin, with the parameters of its section bound. */

@@ -108,7 +108,7 @@ static char *policy_in(const char *settings, uint32_t kind)
 static void check_candidate(struct lls_loading *l, unsigned line,
                             const struct lls_candidate *candidate, struct lls_error *told)
 {
-  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_DRAFTER; kind++) {
     struct lls_error err = {0};
     char *name = policy_in(candidate->settings, kind);
     if (name != NULL && find_policy(l, kind, name, &err) < 0 &&

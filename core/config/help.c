@@ -101,7 +101,7 @@ static int print_plugin(void *context, const char *name, const char *path)
  */
 static unsigned print_plugins(struct printing p)
 {
-  for (p.kind = LLS_KIND_SCHEDULER; p.kind <= LLS_KIND_PREDICTOR; p.kind++)
+  for (p.kind = LLS_KIND_SCHEDULER; p.kind <= LLS_KIND_DRAFTER; p.kind++)
     lls_plugin_each(p.kind, print_plugin, &p);
   if (p.n == 0 && p.name == NULL)
     fputs("; no plugins found; --help says where they are looked for\n", p.out);

@@ -114,12 +114,17 @@ struct lls_lease_limits {
  * keys. */
 enum lls_isolate { LLS_ISOLATE_AUTO, LLS_ISOLATE_TENANT, LLS_ISOLATE_NONE };
 
+#define LLS_MAX_DRAFTS 31 /* guesses of one request in a step, at most */
+
 struct lls_loop_limits { /* keys of [plugins] */
   int64_t plan_budget;   /* CPU time of one plan call, 0 = no limit */
   int64_t strikes;       /* bad or late plans before the built-in order takes over */
   int64_t mask_work;     /* work for grammars in a step, 0 = no limit */
   /* tokens that are the only possible continuation are computed as one chunk */
   bool jump_ahead;
+  /* time between two steps for the drafter, 0 = no limit, LLS_NEVER = 2 % of the step
+   * before */
+  int64_t draft_budget;
 };
 
 struct lls_pool_limits { /* keys of [cache] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugins of a configuration. The three chosen ones stay open with their parameters
+ * The plugins of a configuration. The four chosen ones stay open with their parameters
  * bound; a section of another plugin is checked against that plugin too, so that in an
  * ini with settings for several policies all settings are valid.
  */
@@ -17,7 +17,7 @@ uint32_t lls_section_kind(const char *section, const char **name)
   if (dot == NULL)
     return 0;
   size_t length = (size_t)(dot - section);
-  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_DRAFTER; kind++) {
     const char *kind_name = lls_plugin_kind_name(kind);
     if (strlen(kind_name) == length && strncmp(section, kind_name, length) == 0) {
       *name = dot + 1;
@@ -43,6 +43,7 @@ static const char *pin_of(const struct lls_loading *l, uint32_t kind)
   const struct lls_plugins_config *p = &l->config->plugins;
   return kind == LLS_KIND_SCHEDULER ? p->scheduler_sha256
          : kind == LLS_KIND_CACHE   ? p->cache_sha256
+         : kind == LLS_KIND_DRAFTER ? p->drafter_sha256
                                     : p->predictor_sha256;
 }
 
@@ -122,6 +123,7 @@ void lls_loading_policies(struct lls_loading *l)
   open_chosen(l, LLS_KIND_SCHEDULER, c->plugins.scheduler, &c->policies.scheduler);
   open_chosen(l, LLS_KIND_CACHE, c->plugins.cache, &c->policies.cache);
   open_chosen(l, LLS_KIND_PREDICTOR, c->plugins.predictor, &c->policies.predictor);
+  open_chosen(l, LLS_KIND_DRAFTER, c->plugins.drafter, &c->policies.drafter);
   for (size_t i = 0; i < c->ini.n; i++)
     if (c->ini.entries[i].key == NULL)
       check_other_section(l, &c->ini.entries[i]);

@@ -439,6 +439,11 @@ static const struct lls_param plugins_params[] = {
     LLS_PARAM_STRING(plugins, predictor, "none",
                      "predicts the length of answers: name or path",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        plugins, drafter, "none",
+        "guesses the next tokens of answers, which a step verifies together: "
+        "name or path",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, scheduler_sha256, "",
                      "SHA-256 of the scheduler's file, as sha256sum prints it: any other "
                      "file is refused before its code runs, at the start and by a "
@@ -449,6 +454,18 @@ static const struct lls_param plugins_params[] = {
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, predictor_sha256, "", "the same for the predictor's file",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, drafter_sha256, "", "the same for the drafter's file",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(
+        plugins, max_drafts, "7", 0, LLS_MAX_DRAFTS, "tokens",
+        "most guesses of one answer that a step verifies, if there is a drafter; "
+        "the scheduler may choose fewer"),
+    LLS_PARAM_DURATION(
+        loop, draft_budget, "auto", 0, 60e9,
+        "longest time between two steps for the guesses of all answers; "
+        "what a drafter takes beyond it is taken off the next ones; auto is "
+        "2 % of the step before; 0 is no limit",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
     LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",
                        .flags = LLS_PARAM_RELOADABLE),
@@ -558,8 +575,8 @@ const struct lls_section lls_sections[] = {
     {"cache", "the memory of running sequences", TABLE(cache_params, cache),
      offsetof(struct lls_config, cache)},
     {"plugins",
-     "the policies; each has its own section [scheduler.NAME], [cache.NAME] or "
-     "[predictor.NAME]",
+     "the policies; each has its own section [scheduler.NAME], [cache.NAME], "
+     "[predictor.NAME] or [drafter.NAME]",
      TABLE(plugins_params, plugins), offsetof(struct lls_config, plugins)},
     {"lora",
      "LoRA adapters of the model: each further key is the name that requests give as "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One instance: an engine with its pool, the three policies, the requests, and the state
+ * One instance: an engine with its pool, the four policies, the requests, and the state
  * of the step under way. Everything in it belongs to [step] unless a comment says
  * otherwise. The types of its members are in headers of their own: instance_health.h,
  * inbox.h, migration.h, policy_figures.h, request.h, running_policy.h, step_state.h,
@@ -110,6 +110,7 @@ struct lls_instance {
                        scheduler off */
   struct lls_loop_limits limits;
   struct lls_mask_budget masks;
+  struct lls_drafting drafting;
   struct lls_inbox_content content; /* scratch for the inbox's messages */
 
   struct lls_inbox *inbox;

@@ -175,6 +175,28 @@ void lls_lifecycle_tell_predictor(struct lls_instance *in, const struct lls_live
     LLS_CALL(p, predictor, on_end, &prompt, length, reason);
 }
 
+void lls_lifecycle_tell_drafter(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  live->drafted_length = 0;
+  if (live->pooling != LLS_POOLING_NONE || live->drafter_knows)
+    return;
+  live->drafter_knows = true;
+  if (LLS_HAS(p, drafter, on_arrival))
+    LLS_CALL(p, drafter, on_arrival, &live->view);
+}
+
+void lls_lifecycle_leave_drafter(struct lls_instance *in, struct lls_live *live,
+                                 uint32_t reason)
+{
+  struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  if (live->drafter_knows && LLS_HAS(p, drafter, on_finish))
+    LLS_CALL(p, drafter, on_finish, &live->view, reason);
+  live->drafter_knows = false;
+}
+
 void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_live *live,
                                int rc)
 {
@@ -209,6 +231,7 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
     return;
   }
   live->announced = true;
+  lls_lifecycle_tell_drafter(in, live);
   if (LLS_SCHEDULER_HAS(p, on_arrival))
     LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
@@ -266,6 +289,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
   lls_lifecycle_set_state(in, live, LLS_FINISHED);
   v->finish_reason = reason;
   announce_end(in, live, reason);
+  lls_lifecycle_leave_drafter(in, live, reason);
   lls_lifecycle_tell_predictor(in, live, reason);
   if (in->observer.on_finish != NULL)
     in->observer.on_finish(in->observer.context, v);

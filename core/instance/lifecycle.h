@@ -27,6 +27,11 @@ int lls_lifecycle_take_prediction(struct lls_instance *, struct lls_live *,
  * lls_finish_reason. */
 void lls_lifecycle_tell_predictor(struct lls_instance *, const struct lls_live *,
                                   uint32_t reason);
+/* Reports the request to the drafter, unless the drafter knows it; and its end, if the
+ * drafter does. reason: enum lls_finish_reason. */
+void lls_lifecycle_tell_drafter(struct lls_instance *, struct lls_live *);
+void lls_lifecycle_leave_drafter(struct lls_instance *, struct lls_live *,
+                                 uint32_t reason);
 void lls_lifecycle_finish(struct lls_instance *, struct lls_live *, uint32_t reason);
 /* Ends all requests, e.g. when the engine has failed. */
 void lls_lifecycle_finish_all(struct lls_instance *, uint32_t reason);

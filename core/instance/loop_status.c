@@ -59,6 +59,10 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->displaced += more->displaced;
   sum->predicted += more->predicted;
   sum->prediction_error += more->prediction_error;
+  sum->drafts += more->drafts;
+  for (int i = 0; i < LLS_MAX_DRAFTS; i++)
+    sum->accepted_at[i] += more->accepted_at[i];
+  sum->draft_ns_sum += more->draft_ns_sum;
   sum->copied_bytes += more->copied_bytes;
   for (int reason = 0; reason <= LLS_FINISH_ERROR; reason++)
     sum->finished[reason] += more->finished[reason];

@@ -6,6 +6,7 @@
 #include <llmserve/types.h>
 
 #include "core/base/error.h"
+#include "core/config/limits.h"
 #include "core/cost/cost.h"
 #include "core/obs/metrics.h"
 #include "core/plugin/kinds.h"
@@ -34,6 +35,9 @@ struct lls_loop_status {
   uint64_t forced_tokens; /* generated tokens that the grammar forced, not drawn */
   /* guesses of next tokens that steps verified, and those that became text */
   uint64_t drafted_tokens, accepted_tokens;
+  /* verifications of guesses; accepted guesses by their place in one */
+  uint64_t drafts, accepted_at[LLS_MAX_DRAFTS];
+  int64_t draft_ns_sum; /* time of the drafter */
   /* work for masks of next tokens, in units of compiled_grammar.h */
   uint64_t grammar_work;
   uint64_t postponed_draws; /* draws that waited a step for their mask */

@@ -25,7 +25,7 @@ static void *carve(struct carver *c, size_t bytes)
 
 struct pieces {
   struct lls_live *live;
-  int32_t *tokens, *stop_tokens, *bad_words, *held;
+  int32_t *tokens, *stop_tokens, *bad_words, *held, *expected;
   struct lls_sampled *scores;
   float *pooled;
   struct lls_logit_bias *bias;
@@ -77,6 +77,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.allowed = carve(c, n_allowed * sizeof *p.allowed);
   p.bad_words = carve(c, s->n_bad_words * sizeof *p.bad_words);
   p.held = carve(c, n_held * sizeof *p.held);
+  p.expected = carve(c, s->n_expected * sizeof *p.expected);
   p.scores = carve(c, n_scores * sizeof *p.scores);
   p.pooled = carve(c, n_pooled * sizeof *p.pooled);
   carve_biases(c, s, context->vocabulary, max_length, &p);
@@ -120,6 +121,8 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->tenant_name = p->tenant_name;
   v->adapter = s->adapter;
   v->adapter_name = p->adapter_name;
+  v->expected = p->expected;
+  v->n_expected = s->n_expected;
   v->user = live->user;
 }
 
@@ -219,6 +222,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   struct lls_live *live = p.live;
 
   copy(p.tokens, s->tokens, s->n_tokens * sizeof *p.tokens);
+  copy(p.expected, s->expected, s->n_expected * sizeof *p.expected);
   copy(p.stop_tokens, s->stop_tokens, s->n_stop_tokens * sizeof *p.stop_tokens);
   copy(p.stop_tokens + s->n_stop_tokens, context->eos_tokens,
        n_eos_tokens * sizeof *p.stop_tokens);

@@ -128,6 +128,8 @@ struct lls_live {
   struct lls_prefix prefix; /* that it took last, in the transaction */
   bool reports_progress;    /* as lls_submission has it */
   bool announced;           /* the scheduler knows it, and must get on_finish */
+  bool drafter_knows;       /* the drafter does, likewise */
+  uint32_t drafted_length;  /* length of the sequence when the drafter was last called */
 
   uint32_t placed;       /* enum lls_placed */
   uint32_t preempt_mode; /* enum lls_preempt_mode, for LLS_PLACED_PREEMPTED */

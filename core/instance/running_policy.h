@@ -8,6 +8,7 @@
 #define LLS_INSTANCE_RUNNING_POLICY_H
 
 #include <llmserve/cache.h>
+#include <llmserve/drafter.h>
 #include <llmserve/host.h>
 #include <llmserve/predictor.h>
 #include <llmserve/scheduler.h>
@@ -67,6 +68,7 @@ struct lls_policies {
 #define LLS_KIND_OF_scheduler LLS_KIND_SCHEDULER
 #define LLS_KIND_OF_cache     LLS_KIND_CACHE
 #define LLS_KIND_OF_predictor LLS_KIND_PREDICTOR
+#define LLS_KIND_OF_drafter   LLS_KIND_DRAFTER
 
 /* [step] Calls CALLBACK of the policy of KIND, and notes the call in case it crashes or
  * hangs. */

@@ -60,6 +60,13 @@ struct lls_mask_budget {
   uint64_t debt;     /* units of mask work beyond the limits of earlier steps */
 };
 
+/* The calls of the drafter between two steps; see core/step/drafter.c. */
+struct lls_drafting {
+  bool on;         /* the scheduler plans drafts, and the drafter makes some */
+  int64_t debt_ns; /* time beyond the budgets of earlier steps */
+  uint32_t turn;   /* place in the running list of the next request to be drafted */
+};
+
 /* How a reload changed one policy. A replaced one must learn of live requests. */
 struct lls_succession {
   bool replaced, imported; /* imported: it knows them from its predecessor's state */

@@ -70,6 +70,9 @@ struct lls_submission {
   float lora_scale; /* of the changes that it makes; 1: as its files have them */
   uint32_t adapter;
   const char *adapter_name; /* copied */
+  /* (n_expected) the answer as the client expects it, or NULL; copied */
+  const int32_t *expected;
+  uint32_t n_expected;
   struct lls_session_use session;
   struct lls_slo slo; /* LLS_NEVER where unset */
   void *owner;        /* copied to every event */

@@ -91,6 +91,7 @@ static uint64_t blocks_of(const struct lls_instance *in)
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                       struct lls_error *err)
 {
+  struct lls_compat compat = {0};
   LLS_ON_STEP(in);
   lls_loop_status_bind(&in->status);
   in->policy_stats_ns = LLS_NEVER;
@@ -132,7 +133,9 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->caps.async_transfers =
       rc == 0 && lls_compat_has_transfers(in, &in->policies.cache.module->cache);
   if (rc == 0)
-    rc = lls_compat_check(in, &in->policies, &in->preempt_mode, err);
+    rc = lls_compat_check(in, &in->policies, &compat, err);
+  in->preempt_mode = compat.preempt_mode;
+  in->drafting.on = compat.drafts;
   if (rc == 0 && o->cost == NULL && !o->trial &&
       lls_compat_has_hidden_form(&in->policies))
     rc = lls_measure_hidden(in, o->measurements, o->measure_always, err);

@@ -22,6 +22,7 @@ json_t *lls_policy_stats_json(struct lls_loop *loop, uint32_t instance)
 {
   struct lls_loop_policy_stats all;
   lls_loop_policy_stats(loop, instance, &all);
-  return json_pack("{s:o, s:o, s:o}", "scheduler", policy_json(&all.scheduler), "cache",
-                   policy_json(&all.cache), "predictor", policy_json(&all.predictor));
+  return json_pack("{s:o, s:o, s:o, s:o}", "scheduler", policy_json(&all.scheduler),
+                   "cache", policy_json(&all.cache), "predictor",
+                   policy_json(&all.predictor), "drafter", policy_json(&all.drafter));
 }

@@ -8,7 +8,7 @@
 #include "core/loop/loop.h"
 
 /* Returns {"scheduler": {"figures": {...}, "events": {...}}, "cache": ..., "predictor":
- * ...} of an instance; NULL without memory. */
+ * ..., "drafter": ...} of an instance; NULL without memory. */
 json_t *lls_policy_stats_json(struct lls_loop *, uint32_t instance);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 
 #include <llmserve/cache.h>
+#include <llmserve/drafter.h>
 #include <llmserve/predictor.h>
 #include <llmserve/scheduler.h>
 
@@ -45,6 +46,7 @@ struct lls_vtable_rules {
 extern const struct lls_vtable_rules lls_scheduler_rules;
 extern const struct lls_vtable_rules lls_cache_rules;
 extern const struct lls_vtable_rules lls_predictor_rules;
+extern const struct lls_vtable_rules lls_drafter_rules;
 
 /* Checks whether this core can read a plugin's struct. `found` is its api_version and
  * size, with which every such struct begins. */

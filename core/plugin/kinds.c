@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-static_assert(LLS_KINDS == LLS_KIND_PREDICTOR - LLS_KIND_SCHEDULER + 1, "a row for each");
+static_assert(LLS_KINDS == LLS_KIND_DRAFTER - LLS_KIND_SCHEDULER + 1, "a row for each");
 
 /* ---- a scheduler ------------------------------------------------------------------- */
 
@@ -102,6 +102,33 @@ const struct lls_vtable_rules lls_predictor_rules = {
     .n_pairs = sizeof predictor_pairs / sizeof *predictor_pairs,
 };
 
+/* ---- a drafter --------------------------------------------------------------------- */
+
+#define DRAFTER(MEMBER)    LLS_CALLBACK(struct lls_drafter_vtable, MEMBER)
+#define DRAFTER_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_drafter_vtable, A, B)
+
+static const struct lls_callback drafter_required[] = {
+    DRAFTER(create),
+    DRAFTER(destroy),
+    DRAFTER(flags),
+    DRAFTER(draft),
+};
+
+static const struct lls_callback_pair drafter_pairs[] = {
+    DRAFTER_PAIR(export_state, import_state),
+    DRAFTER_PAIR(import_state, export_state),
+};
+
+const struct lls_vtable_rules lls_drafter_rules = {
+    .name = "struct lls_drafter_vtable",
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_drafter_vtable, import_state),
+    .size = sizeof(struct lls_drafter_vtable),
+    .required = drafter_required,
+    .n_required = sizeof drafter_required / sizeof *drafter_required,
+    .pairs = drafter_pairs,
+    .n_pairs = sizeof drafter_pairs / sizeof *drafter_pairs,
+};
+
 /* ---- common to all kinds ----------------------------------------------------------- */
 
 #define COMMON(VTABLE)                                                                   \
@@ -118,6 +145,8 @@ struct lls_plugin_common lls_plugin_common(const struct lls_plugin_module *m)
     return COMMON(&m->scheduler);
   case LLS_KIND_CACHE:
     return COMMON(&m->cache);
+  case LLS_KIND_DRAFTER:
+    return COMMON(&m->drafter);
   default:
     return COMMON(&m->predictor);
   }

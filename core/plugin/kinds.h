@@ -9,14 +9,14 @@
 
 #include "core/plugin/loader.h"
 
-#define LLS_KINDS 3
+#define LLS_KINDS 4
 
-/* Members of a struct: scheduler, cache, predictor; and by_kind[] with the same
+/* Members of a struct: scheduler, cache, predictor, drafter; and by_kind[] with the same
  * memory. */
 #define LLS_EACH_KIND_OF(TYPE)                                                           \
   union {                                                                                \
     struct {                                                                             \
-      TYPE scheduler, cache, predictor;                                                  \
+      TYPE scheduler, cache, predictor, drafter;                                         \
     };                                                                                   \
     TYPE by_kind[LLS_KINDS];                                                             \
   }

@@ -68,9 +68,9 @@ static int check_identity(const struct lls_plugin *d, uint32_t kind, const char 
                           struct lls_error *err)
 {
   if (kind == LLS_KIND_ANY &&
-      (d->kind < LLS_KIND_SCHEDULER || d->kind > LLS_KIND_PREDICTOR))
+      (d->kind < LLS_KIND_SCHEDULER || d->kind > LLS_KIND_DRAFTER))
     return lls_fail(err, -EPROTO, "kind: expected %d to %d, found %u", LLS_KIND_SCHEDULER,
-                    LLS_KIND_PREDICTOR, d->kind);
+                    LLS_KIND_DRAFTER, d->kind);
   if (kind != LLS_KIND_ANY && d->kind != kind)
     return lls_fail(err, -EPROTO, "kind: expected %s (%u), found %s (%u)",
                     lls_plugin_kind_name(kind), kind, lls_plugin_kind_name(d->kind),
@@ -100,6 +100,8 @@ static int read_vtable(struct lls_plugin_module *m, struct lls_error *err)
   case LLS_KIND_CACHE:
     rc = lls_vtable_read(&lls_cache_rules, vtable, &m->cache, err);
     return rc < 0 ? rc : lls_caps_check(m->cache.caps, err);
+  case LLS_KIND_DRAFTER:
+    return lls_vtable_read(&lls_drafter_rules, vtable, &m->drafter, err);
   default:
     return lls_vtable_read(&lls_predictor_rules, vtable, &m->predictor, err);
   }

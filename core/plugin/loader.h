@@ -20,6 +20,7 @@
 #include "core/plugin/image.h"
 
 #include <llmserve/cache.h>
+#include <llmserve/drafter.h>
 #include <llmserve/plugin.h>
 #include <llmserve/predictor.h>
 #include <llmserve/scheduler.h>
@@ -35,6 +36,7 @@ struct lls_plugin_module {
     struct lls_scheduler_vtable scheduler;
     struct lls_cache_vtable cache;
     struct lls_predictor_vtable predictor;
+    struct lls_drafter_vtable drafter;
   };
   struct lls_param *param_copy; /* memory of params, or NULL */
   struct lls_plugin copy;       /* members that an older plugin lacks are NULL */
@@ -66,7 +68,8 @@ static inline bool lls_cache_makes(const struct lls_cache_vtable *cache, uint32_
 #define LLS_PLUGIN_ID_MAX 32 /* characters of an id */
 #define LLS_KIND_ANY      0  /* for opening by path: any kind */
 
-/* Returns "scheduler", "cache" or "predictor", for file names, sections and messages. */
+/* Returns "scheduler", "cache", "predictor" or "drafter", for file names, sections and
+ * messages. */
 const char *lls_plugin_kind_name(uint32_t kind);
 
 /* Returns the search path, such as "/build/.libs:/usr/lib/llmserve", malloc'ed. */

@@ -20,6 +20,8 @@ const char *lls_plugin_kind_name(uint32_t kind)
     return "cache";
   case LLS_KIND_PREDICTOR:
     return "predictor";
+  case LLS_KIND_DRAFTER:
+    return "drafter";
   default:
     return "unknown";
   }
@@ -178,7 +180,7 @@ static int compare_name(void *context, const char *name, const char *path)
 static uint32_t kind_of(const char *name)
 {
   char path[PATH_MAX];
-  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_DRAFTER; kind++) {
     struct search s = {.nearest = {.word = name}, .path = path};
     if (lls_plugin_each(kind, compare_name, &s) == 1)
       return kind;

@@ -132,6 +132,14 @@ static void adopt_by_scheduler(struct lls_instance *in, struct lls_live *live)
     LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
+static void adopt_by_drafter(struct lls_instance *in, struct lls_live *live)
+{
+  if (!in->adoption.drafter.replaced)
+    return;
+  live->drafter_knows = false;
+  lls_lifecycle_tell_drafter(in, live);
+}
+
 void lls_adoption_run(struct lls_instance *in)
 {
   uint32_t n = list_alive(in);
@@ -145,6 +153,7 @@ void lls_adoption_run(struct lls_instance *in)
     if (in->adoption.predictor.replaced &&
         live->view.prediction.source <= LLS_PREDICTED_PRIOR)
       lls_lifecycle_predict(in, live);
+    adopt_by_drafter(in, live);
     if (in->adoption.cache.replaced && !adopt_by_cache(in, live))
       continue;
     if (in->adoption.scheduler.replaced && drop_partial(in, live))

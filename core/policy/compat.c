@@ -105,8 +105,34 @@ static void warn_of_no_predictions(const struct lls_instance *in,
             p->predictor.host->name);
 }
 
+static const char *why_no_drafts(const struct lls_instance *in)
+{
+  const char *why = lls_engine_why_no_drafts(in->engine);
+  return why != NULL
+             ? why
+             : "llmserve began without a drafter, or with max_drafts = 0, and has "
+               "no memory for guesses: start it with this drafter";
+}
+
+/* Returns true if the drafter is to be called; logs why it is not. */
+static bool drafter_works(const struct lls_instance *in, const struct lls_policies *p,
+                          const struct lls_scheduler_caps *caps)
+{
+  if (!(LLS_CALL(p, drafter, flags) & LLS_DRAFTER_DRAFTS))
+    return false;
+  if (in->caps.max_drafts == 0)
+    lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name, "is idle: %s",
+            why_no_drafts(in));
+  else if (!(caps->needs & LLS_USES_DRAFTS))
+    lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
+            "is idle: %s plans no guesses to be verified; choose another scheduler in "
+            "[plugins]",
+            p->scheduler.host->name);
+  return in->caps.max_drafts > 0 && (caps->needs & LLS_USES_DRAFTS) != 0;
+}
+
 int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p,
-                     uint32_t *preempt_mode, struct lls_error *err)
+                     struct lls_compat *out, struct lls_error *err)
 {
   struct lls_scheduler_caps caps = {.size = sizeof caps};
   LLS_CALL(p, scheduler, caps, &caps);
@@ -120,7 +146,8 @@ int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p
                     "roles away",
                     p->scheduler.host->name);
   warn_of_no_predictions(in, p);
-  return choose_preempt_mode(in, p, &caps, preempt_mode, err);
+  out->drafts = drafter_works(in, p, &caps);
+  return choose_preempt_mode(in, p, &caps, &out->preempt_mode, err);
 }
 
 int lls_compat_calibrate(const struct lls_instance *in, const struct lls_policies *p,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that a scheduler, a cache manager, a predictor and the engine go together, at
- * start and in a reload. */
+/* Checks that a scheduler, a cache manager, a predictor, a drafter and the engine go
+ * together, at start and in a reload. */
 #ifndef LLS_POLICY_COMPAT_H
 #define LLS_POLICY_COMPAT_H
 
@@ -12,10 +12,16 @@ struct lls_error;
 struct lls_instance;
 struct lls_policies;
 
-/* Checks what the scheduler needs and chooses the preempt mode. Returns -ENOTSUP if
- * something is missing; err names it. */
+/* The policies' common choices. */
+struct lls_compat {
+  uint32_t preempt_mode; /* enum lls_preempt_mode */
+  bool drafts;           /* the drafter is called */
+};
+
+/* Checks what the scheduler needs and chooses what the policies do together. Returns
+ * -ENOTSUP if something is missing; err names it. */
 int lls_compat_check(const struct lls_instance *, const struct lls_policies *,
-                     uint32_t *preempt_mode, struct lls_error *err);
+                     struct lls_compat *out, struct lls_error *err);
 /* Returns true if the cache manager offers hidden form. */
 bool lls_compat_has_hidden_form(const struct lls_policies *);
 /* Returns true if the cache manager moves sequences between the tiers while other

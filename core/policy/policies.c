@@ -92,6 +92,8 @@ static int call_create(const struct lls_instance *in, struct lls_running_policy 
   case LLS_KIND_CACHE:
     geometry = geometry_of(in);
     return m->cache.create(host, p->params, &geometry, &p->self);
+  case LLS_KIND_DRAFTER:
+    return m->drafter.create(host, p->params, &p->self);
   default:
     return m->predictor.create(host, p->params, &p->self);
   }
@@ -129,9 +131,9 @@ static int create(struct lls_running_policy *p, struct lls_error *err)
 }
 
 /* Order of creation, reversed for destruction: a scheduler may read what the cache
- * manager and the predictor report. */
+ * manager, the predictor and the drafter report. */
 static const uint32_t order[LLS_KINDS] = {LLS_KIND_CACHE, LLS_KIND_PREDICTOR,
-                                          LLS_KIND_SCHEDULER};
+                                          LLS_KIND_DRAFTER, LLS_KIND_SCHEDULER};
 
 int lls_policies_prepare(struct lls_instance *in, const struct lls_loop_policies *chosen,
                          struct lls_policies *out, struct lls_error *err)

@@ -151,14 +151,14 @@ static struct lls_adoption succeed(const struct lls_instance *in,
 
 /* Does everything that may fail; on failure nothing has changed. */
 static int approve(struct lls_instance *in, const struct lls_policies *next,
-                   const struct lls_loop_policies *chosen, uint32_t *preempt_mode,
+                   const struct lls_loop_policies *chosen, struct lls_compat *compat,
                    struct lls_error *err)
 {
   /* first, since caps may depend on parameters */
   int rc = reconfigure(&in->policies, chosen, err);
   if (rc < 0)
     return rc;
-  rc = lls_compat_check(in, next, preempt_mode, err);
+  rc = lls_compat_check(in, next, compat, err);
   if (rc == 0 && next->scheduler.host != in->policies.scheduler.host)
     rc = lls_compat_calibrate(in, next, err);
   if (rc < 0)
@@ -180,7 +180,7 @@ int lls_reload_approve(struct lls_instance *in, struct lls_reload *r,
 {
   struct lls_policies next = r->next;
   lls_policies_fill(&next, &in->policies);
-  return approve(in, &next, &r->change->policies, &r->preempt_mode, err);
+  return approve(in, &next, &r->change->policies, &r->compat, err);
 }
 
 void lls_reload_disapprove(struct lls_instance *in, struct lls_reload *r)
@@ -197,10 +197,12 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   in->policies = next;
   in->adoption = adopt;
   lls_policy_stats_forget(in, &adopt);
-  in->preempt_mode = r->preempt_mode;
+  in->preempt_mode = r->compat.preempt_mode;
+  in->drafting.on = r->compat.drafts;
   in->caps.async_transfers = lls_compat_has_transfers(in, &next.cache.module->cache);
   next.scheduler.host->caps.async_transfers = in->caps.async_transfers;
   next.predictor.host->caps.async_transfers = in->caps.async_transfers;
+  next.drafter.host->caps.async_transfers = in->caps.async_transfers;
   in->limits = r->change->limits;
   if (adopt.scheduler.replaced) {
     in->strikes = 0;

@@ -15,12 +15,13 @@
 #define LLS_POLICY_RELOAD_H
 
 #include "core/instance/loop_options.h"
+#include "core/policy/compat.h"
 #include "core/policy/policies.h"
 
 struct lls_reload {
   const struct lls_loop_change *change;
   struct lls_policies next; /* the policies to install; kinds that stay are empty */
-  uint32_t preempt_mode;    /* set by approve */
+  struct lls_compat compat; /* set by approve */
 };
 
 int lls_reload_prepare(struct lls_instance *, const struct lls_loop_change *,

@@ -57,11 +57,12 @@ void lls_decision_write_header(const struct lls_loop_policies *p,
                   " cache.block_tokens=%u cache.element=%s cache.device_memory=%zu"
                   " cache.host_memory=%zu engine.max_requests=%u"
                   " engine.max_step_tokens=%u engine.max_sequences=%u"
-                  " engine.max_context=%u engine.seed=%" PRIu64 "\n",
+                  " engine.max_context=%u engine.seed=%" PRIu64 " plugins.drafter=%s\n",
                   pool->block_tokens, pool->element == LLS_F32 ? "f32" : "bf16",
                   pool->device_units * lls_unit_bytes(pool),
                   pool->host_units * lls_unit_bytes(pool), max_requests,
-                  caps->max_step_tokens, caps->max_sequences, caps->max_context, seed);
+                  caps->max_step_tokens, caps->max_sequences, caps->max_context, seed,
+                  p->drafter.module->descriptor->id);
 }
 
 /* ---- arrivals ---------------------------------------------------------------------- */

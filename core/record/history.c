@@ -46,6 +46,7 @@ static void forget_pointers(struct lls_request *r)
   r->label = r->tenant_name = r->adapter_name = NULL;
   r->user = NULL;
   r->session = NULL;
+  r->expected = NULL;
 }
 
 static void add(struct lls_history *h, const struct lls_request *r)

@@ -122,6 +122,7 @@ static const char *source_of(const char *kind)
   return strcmp(kind, "scheduler") == 0   ? scheduler_c
          : strcmp(kind, "cache") == 0     ? cache_c
          : strcmp(kind, "predictor") == 0 ? predictor_c
+         : strcmp(kind, "drafter") == 0   ? drafter_c
                                           : NULL;
 }
 
@@ -142,7 +143,8 @@ int lls_new_plugin(const char *kind, const char *name, struct lls_error *err)
   if (source == NULL)
     return lls_fail(
         err, -EINVAL,
-        "--new-plugin: expected the kind scheduler, cache or predictor, found '%s'",
+        "--new-plugin: expected the kind scheduler, cache, predictor or drafter, "
+        "found '%s'",
         kind);
   if (!is_name(name))
     return lls_fail(err, -EINVAL,

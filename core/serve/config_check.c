@@ -129,6 +129,20 @@ static uint32_t flags_of_stand_in(void *self)
   return LLS_PREDICTOR_PREDICTS;
 }
 
+/* Stands for a drafter, which is not created: it guesses nothing. */
+static uint32_t no_flags(void *self)
+{
+  (void)self;
+  return 0;
+}
+
+static const struct lls_plugin drafter_stand_in = {
+    .kind = LLS_KIND_DRAFTER, .id = "stand-in", .version = ""};
+static const struct lls_plugin_module drafter_stand_in_module = {
+    .descriptor = &drafter_stand_in,
+    .drafter = {
+        .create = create_stand_in, .destroy = destroy_stand_in, .flags = no_flags}};
+
 /* Stands for the predictor, which is not created. */
 static const struct lls_plugin stand_in = {
     .kind = LLS_KIND_PREDICTOR, .id = "stand-in", .version = ""};
@@ -156,6 +170,7 @@ static int check_policies(struct server *s, struct lls_error *err)
   options.instances = instances;
   options.n_instances = s->instances.n;
   options.policies.predictor = (struct lls_loop_policy){.module = &stand_in_module};
+  options.policies.drafter = (struct lls_loop_policy){.module = &drafter_stand_in_module};
   options.log = &silent;
   options.manual = true;
   options.trial = true;

@@ -181,13 +181,15 @@ int server_create_loop(struct server *s, struct lls_error *err)
     rc = lls_loop_create(&options, &s->loop, err);
   if (rc == 0 && !server_follows(s))
     lls_log(&s->log, LLS_LOG_INFO, "plugins",
-            "scheduler %s %s, cache %s %s, predictor %s %s",
+            "scheduler %s %s, cache %s %s, predictor %s %s, drafter %s %s",
             c->policies.scheduler.module->descriptor->id,
             c->policies.scheduler.module->descriptor->version,
             c->policies.cache.module->descriptor->id,
             c->policies.cache.module->descriptor->version,
             c->policies.predictor.module->descriptor->id,
-            c->policies.predictor.module->descriptor->version);
+            c->policies.predictor.module->descriptor->version,
+            c->policies.drafter.module->descriptor->id,
+            c->policies.drafter.module->descriptor->version);
   return rc;
 }
 

@@ -156,6 +156,8 @@ static void note_drafts(struct lls_instance *in, uint32_t i, uint32_t accepted)
   live->accepted += accepted;
   in->status.drafted_tokens += drafted;
   in->status.accepted_tokens += accepted;
+  if (drafted > 0)
+    lls_drafter_verified(in, live, drafted, accepted);
   lls_drafts_clear(in, live);
 }
 

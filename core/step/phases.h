@@ -35,6 +35,14 @@ const char *lls_leases_check(struct lls_instance *); /* likewise, of these items
 void lls_leases_place(struct lls_instance *);        /* within the transaction */
 void lls_leases_fetch(struct lls_instance *);        /* likewise, after the runs */
 
+/* ---- drafter.c */
+/* Calls the drafter for the requests that decode, after the commit. */
+void lls_drafter_run(struct lls_instance *);
+/* Reports to the drafter that a step verified some of the request's guesses, and accepted
+ * the first of them. */
+void lls_drafter_verified(struct lls_instance *, struct lls_live *, uint32_t drafted,
+                          uint32_t accepted);
+
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
                          int64_t started_ns);

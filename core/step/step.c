@@ -390,6 +390,8 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
       *busy |= finish(in, &result, started_ns);
     in->step++;
     in->status.steps++;
+    if (!in->health.failed)
+      lls_drafter_run(in);
   }
   int64_t now_ns = lls_instance_now(in);
   if (in->idle_until_ns <= 0 && lls_instance_has_work(in))

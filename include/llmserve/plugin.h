@@ -51,8 +51,6 @@ enum lls_plugin_kind {
   LLS_KIND_SCHEDULER = 1,
   LLS_KIND_CACHE = 2,
   LLS_KIND_PREDICTOR = 3,
-  /* Guesses tokens for the model to verify. The number is taken; no server of this
-   * version loads such a plugin. */
   LLS_KIND_DRAFTER = 4,
 };
 

@@ -263,6 +263,10 @@ struct lls_request {
    * step with requests of one adapter is cheaper than one with several. */
   uint32_t adapter;
   const char *adapter_name;
+  /* (n_expected) what the client says that the answer will be, or be like: for drafters
+   */
+  const int32_t *expected;
+  uint32_t n_expected;
   /* version 1 ends here */
 };
 

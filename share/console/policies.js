@@ -4,7 +4,7 @@
 import { ask } from "./connection.js";
 import { copyButton, element, select } from "./elements.js";
 
-const KINDS = ["scheduler", "cache", "predictor"];
+const KINDS = ["scheduler", "cache", "predictor", "drafter"];
 const NAMED = new Set(KINDS); // keys of [plugins] that have a control of their own
 
 // The control for a parameter, with its value as text.

@@ -7,6 +7,7 @@
 #define LLS_FIXTURE_H
 
 #include <llmserve/cache.h>
+#include <llmserve/drafter.h>
 #include <llmserve/plugin.h>
 #include <llmserve/predictor.h>
 #include <llmserve/scheduler.h>
@@ -81,5 +82,17 @@ static inline int fixture_predict(void *self, uint64_t ticket,
 
 #define FIXTURE_PREDICTOR_HEAD                                                           \
   .api_version = LLS_API_VERSION, .size = sizeof(struct lls_predictor_vtable)
+
+/* ---- drafters: never guess ---- */
+
+static inline int fixture_draft(void *self, const struct lls_request *r,
+                                struct lls_draft *out)
+{
+  (void)self, (void)r, (void)out;
+  return 0;
+}
+
+#define FIXTURE_DRAFTER_HEAD                                                             \
+  .api_version = LLS_API_VERSION, .size = sizeof(struct lls_drafter_vtable)
 
 #endif

@@ -94,6 +94,12 @@ static int create_predictor(const struct lls_host *core, const void *params, voi
   return p->watched.module.predictor.create(&p->host, params, self);
 }
 
+static int create_drafter(const struct lls_host *core, const void *params, void **self)
+{
+  struct bed_policy *p = furnish(core, params);
+  return p->watched.module.drafter.create(&p->host, params, self);
+}
+
 static int calibrate(void *self, const struct lls_cost *cost)
 {
   struct bed_policy *p = policy_of(self);
@@ -130,6 +136,9 @@ static void intercept(struct lls_plugin_module *m)
   case LLS_KIND_CACHE:
     m->cache.create = create_cache;
     m->cache.copies = copies;
+    break;
+  case LLS_KIND_DRAFTER:
+    m->drafter.create = create_drafter;
     break;
   default:
     m->predictor.create = create_predictor;
@@ -200,6 +209,7 @@ static struct harness_options harness_options_of(struct bed *bed)
       .scheduler = o->scheduler,
       .cache = o->cache,
       .predictor = o->predictor.name != NULL ? o->predictor : none,
+      .drafter = o->drafter,
       .strikes = UINT32_MAX,
       .seed = o->seed,
       .log_level = LLS_LOG_WARNING,

@@ -28,7 +28,8 @@
 #define BED_EOS        2
 
 struct bed_options {
-  struct harness_policy scheduler, cache, predictor; /* predictor: `none` by default */
+  /* predictor and drafter: `none` by default */
+  struct harness_policy scheduler, cache, predictor, drafter;
   uint32_t block_tokens, device_units, host_units;
   uint32_t window; /* window of every layer, in tokens; 0: none */
   uint32_t int8;   /* enum lls_int8 */

@@ -52,13 +52,13 @@ $ENV{PATH}             = "$at{bindir}:$ENV{PATH}";
 
 ok(-x "$at{bindir}/$_", $_) for qw(llmserve llmserve-plugin-check llmserve-sim);
 ok(-f "$at{prefix}/include/llmserve/$_.h", "$_.h")
-  for qw(types plugin host scheduler cache predictor);
-ok(-f "$at{plugindir}/$_.so", $_) for qw(scheduler_fcfs cache_paged predictor_none);
+  for qw(types plugin host scheduler cache predictor drafter);
+ok(-f "$at{plugindir}/$_.so", $_) for qw(scheduler_fcfs cache_paged predictor_none drafter_none);
 is_deeply([glob "$at{plugindir}/*.la"], [], 'no .la files');
 ok(-f "$at{prefix}/share/man/man" . substr($_, -1) . "/$_", $_)
   for qw(llmserve.1 llmserve-sim.1 llmserve-bench.1 llmserve-plugin-check.1 llmserve.ini.5
     llmserve-plugin.7 llmserve-scheduler_fcfs.7);
-for my $kind (qw(scheduler cache predictor)) {
+for my $kind (qw(scheduler cache predictor drafter)) {
   ok(-f "$share/examples/$kind/$_", "example: $kind/$_")
     for qw(example.c Makefile check.t example.ini);
 }
@@ -66,7 +66,7 @@ for my $kind (qw(scheduler cache predictor)) {
 # ---- every kind, with every compiler
 my @compilers = grep { system("command -v $_ >/dev/null") == 0 } qw(gcc clang);
 chdir $work or die;
-for my $kind (qw(scheduler cache predictor)) {
+for my $kind (qw(scheduler cache predictor drafter)) {
   runs("llmserve --new-plugin $kind my_$kind", "--new-plugin $kind");
   my ($status, $out) = run("llmserve --new-plugin $kind my_$kind");
   ok($status == 2 && $out =~ /my_$kind: the folder cannot be made: File exists/, 'not twice');
@@ -88,7 +88,7 @@ for my $cxx (grep { system("command -v $_ >/dev/null") == 0 } qw(g++ clang++)) {
     qr/^# verdict: scheduler plus 1\.0 keeps the contract/m, '  and keeps the contract');
 }
 my ($status, $out) = run('llmserve --new-plugin policy p');
-ok($status == 2 && $out =~ /expected the kind scheduler, cache or predictor, found 'policy'/, 'no such kind');
+ok($status == 2 && $out =~ /expected the kind scheduler, cache, predictor or drafter, found 'policy'/, 'no such kind');
 ($status, $out) = run('llmserve --new-plugin cache No/Name');
 ok($status == 2 && $out =~ /expected a name of \[a-z\]/, 'no such name');
 ($status, $out) = run('llmserve --new-plugin scheduler fcfs');

@@ -74,7 +74,7 @@ subtest 'pages of plugins' => sub {
     ok(!$elsewhere || $page =~ /^\.SH NOTES\nFiles such as .* are in llmserve's source/m, "$kind $name: whose files it names")
       or diag $page =~ m{(.*\b(?:t|bench|core|text|plugins|sdk|tools)/\w+.*)};
     my ($see) = $page =~ /^\.SH SEE ALSO\n(.*)/ms;
-    my %with = map { /^(scheduler|cache|predictor) = (\w+)/ ? ($1 => $2) : () } split /\n/, preset($name);
+    my %with = map { /^(scheduler|cache|predictor|drafter) = (\w+)/ ? ($1 => $2) : () } split /\n/, preset($name);
     delete @with{$kind, grep { $with{$_} eq 'none' } keys %with};
     ok($kind ne 'scheduler' || $see =~ /^\.BR llmserve-$_\_$with{$_} \(7\)/m, "$kind $name: its preset's $_") for sort keys %with;
   }

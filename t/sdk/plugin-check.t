@@ -44,7 +44,7 @@ sub unfit {
 }
 
 # ---- what llmserve ships, and the smallest there are
-my @shipped = grep { !/hostile|broken|null/ } glob "$build/.libs/{scheduler,cache,predictor}_*.so";
+my @shipped = grep { !/hostile|broken|null/ } glob "$build/.libs/{scheduler,cache,predictor,drafter}_*.so";
 # Each takes seconds, and ten times as many under a sanitizer: there without those whose code is shortest.
 @shipped = grep { !m{(?:scheduler_(?:edf|fastgen|fcfs|mlfq|orca|random|rr|sarathi|sjf|srpt|vtc)|predictor_(?:none|fixed))\.so} } @shipped if defined $ENV{ASAN_OPTIONS};
 my %report = map { m{([^/]+)\.so$}; $1 => fit($_) } @shipped;
@@ -55,7 +55,7 @@ is_deeply([grep { $report{$_} =~ /import_state refused/ } sort keys %report], []
 fit("$build/t/plugin/.libs/$_.so") for qw(scheduler_null cache_null);
 fit("$build/.libs/cache_bidirectional.so", qw(--scheduler bros)); # slots change hands
 like(fit("$build/.libs/scheduler_mlfq.so", '--set=preempt=swap'), qr/^# \d+ transfers/m, '  it moves some');
-fit("$fault/predictor_good.so");
+fit("$fault/${_}_good.so") for qw(predictor drafter);
 
 # ---- t/fault: refused before anything of them runs
 my %refused = (
@@ -64,6 +64,7 @@ my %refused = (
   cache_half_transfer    => qr/expected upload beside offload/,
   cache_no_audit         => qr/expected the callback audit/,
   predictor_no_predict   => qr/expected the callback predict/,
+  drafter_no_draft       => qr{expected the callback draft},
   scheduler_api_version  => qr/api_version: expected 1, found 99/,
   scheduler_before_groups => qr/lls_scheduler_vtable: size: expected \d+, found 136; build it .* doc\/abi.md says what has changed/,
   scheduler_bad_default  => qr/default of 'budget'/,
@@ -88,6 +89,8 @@ unfit("$fault/$_.so", $refused{$_}) for sort keys %refused;
 # ---- t/fault: they load; under load they show what they are
 my %weak = (
   cache_good                 => qr/cannot start|want of memory/,
+  drafter_beyond             => qr/draft wrote token \d+ where there is room for \d/,
+  drafter_odd                => qr/draft gives token 0 odds of 2, expected 0 to 1/,
   scheduler_crashing         => qr/crashed in plan/,
   scheduler_failing_create   => qr/this fixture never starts/,
   scheduler_good             => qr/marked reloadable, but there is no reconfigure/,
@@ -100,7 +103,7 @@ my %weak = (
 unfit("$fault/$_.so", $weak{$_}) for sort keys %weak;
 
 # whatever else there is is unfit for some reason
-my %named = map { $_ => 1 } keys %refused, keys %weak, qw(predictor_good scheduler_sleeping scheduler_slow_create);
+my %named = map { $_ => 1 } keys %refused, keys %weak, qw(predictor_good drafter_good scheduler_sleeping scheduler_slow_create);
 unfit($_, qr/^not ok/m) for grep { !$named{ m{([^/]+)\.so$} ? $1 : '' } } glob "$fault/*.so";
 unfit("$fault/scheduler_sleeping.so", qr/hung in plan/, '--patience=1s');
 unfit("$fault/scheduler_slow_create.so", qr/hung in create/, '--patience=1s');

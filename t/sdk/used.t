@@ -41,17 +41,15 @@ one_sided('the same tables describe sections and profiles of the core, which set
 
 one_sided('laid out for what later versions do, in structs that never grow',
     'lls_form.LLS_FORM_FP8', 'lls_tier.LLS_TIER_DISK',
-    'lls_plan_item.drafts',
-    'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER',
     'lls_group.tail_tokens', 'lls_cache_geometry.disk_units',
     'lls_plan_kind.LLS_PLAN_ENCODE',
     map({ "lls_session_end.$_" }
         qw(LLS_SESSION_STOPPED LLS_SESSION_LENGTH LLS_SESSION_CANCELLED)),
     map({ "lls_session.$_" } qw(alive on_disk)),
     map({ "lls_input.$_" } qw(encode_units content)),
-    map({ "lls_request.$_" } qw(state_tokens drafted_tokens n_inputs drafts draft_odds)),
-    map({ "lls_engine_caps.$_" } qw(max_drafts max_encode_units)),
-    map({ "lls_iteration_shape.$_" } qw(draft_tokens encode_units n_states)),
+    map({ "lls_request.$_" } qw(state_tokens n_inputs)),
+    map({ "lls_engine_caps.$_" } qw(max_encode_units)),
+    map({ "lls_iteration_shape.$_" } qw(encode_units n_states)),
     map({ "lls_step_view.$_" } qw(max_encode_units)),
     'lls_prefix.on_disk');
 one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
@@ -133,7 +131,7 @@ my $policy  = words_of('plugins', 'share/sdk', 'sdk', 'include/llmserve/policy')
 words_in($policy, $_, code_of(text_of($_))) for @headers;
 # The vtables of cache managers have macros of face.h.
 my %of_kind = map { $_ => words_of("plugins/${_}s", "share/sdk/$_.c", $_ eq 'cache' ? 'include/llmserve/policy/face.h' : ()) }
-  qw(scheduler cache predictor);
+  qw(scheduler cache predictor drafter);
 
 my (@promised, %seen);
 push @promised, grep { !$seen{"$_->[0].$_->[1]"}++ } promised(text_of($_)) for @headers;

@@ -36,7 +36,7 @@ like says('llmserve-sim', '--model opt-13b --profile a100-80g --num-prompts 2'),
     'the simulator has the profiles and models that ship';
 
 chdir $root or die "$root: $!";
-for my $kind (qw(scheduler cache predictor)) {
+for my $kind (qw(scheduler cache predictor drafter)) {
     like says('llmserve', "--new-plugin $kind my_$kind"), qr/: a $kind that works\. /, "a $kind is begun";
     like LlmServer::read_file("my_$kind/my_$kind.ini"), qr{^path = \Q$root\E/share/demo-model$}m, "  with the folder's own model";
 }

@@ -18,7 +18,7 @@ sub readelf { my (@arguments) = @_; open my $out, '-|', 'readelf', '-W', @argume
 
 # libtool may leave a script where the program is and put it into .libs.
 my @programs = map { -B "$build/$_" ? "$build/$_" : "$build/.libs/$_" } qw(llmserve llmserve-sim llmserve-bench llmserve-profile llmserve-perplexity llmserve-whatif llmserve-ctl llmserve-plugin-check);
-my @plugins  = glob "$build/.libs/{scheduler,cache,predictor}_*.so";
+my @plugins  = glob "$build/.libs/{scheduler,cache,predictor,drafter}_*.so";
 cmp_ok scalar(@plugins), '>', 10, 'there are plugins';
 
 my (%canary, %checked);

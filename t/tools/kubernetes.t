@@ -51,7 +51,7 @@ is scalar(() = $text{'processes/set.yaml'} =~ /^ {10}(?:startup|liveness|readine
 like $deployment, qr/^ +\Q$_\E$/m, "the pod has $_" for 'readOnlyRootFilesystem: true', 'runAsNonRoot: true', 'capabilities: {drop: [ALL]}';
 
 # Whoever begins with the manifests gets the policies that whoever begins with the package gets.
-sub policies { my ($text) = @_; return { $text =~ /^(scheduler|cache|predictor) = (\S+)/mg } }
+sub policies { my ($text) = @_; return { $text =~ /^(scheduler|cache|predictor|drafter) = (\S+)/mg } }
 is_deeply policies($ini), policies(LlmServer::read_file(LlmServer::source('etc/llmserve.ini'))), 'the policies are those of etc/llmserve.ini';
 
 # ---- series -------------------------------------------------------------------------

@@ -22,7 +22,7 @@
   "--local-dir FOLDER) and name the folder"
 #endif
 
-#define GOOD_PLUGINS "[plugins]\nscheduler=good\ncache=good\npredictor=good\n"
+#define GOOD_PLUGINS "[plugins]\nscheduler=good\ncache=good\npredictor=good\ndrafter=good\n"
 
 /* Loads `text` from a folder that is a model folder, too. */
 static int load(const struct folder *folder, const char *text, struct lls_config *config,
@@ -84,6 +84,9 @@ static void test_listen_and_path_are_enough(void **state)
   assert_string_equal(c.policies.scheduler.module->descriptor->id, "good");
   assert_int_equal(c.policies.cache.module->descriptor->kind, LLS_KIND_CACHE);
   assert_int_equal(c.policies.predictor.module->descriptor->kind, LLS_KIND_PREDICTOR);
+  assert_int_equal(c.policies.drafter.module->descriptor->kind, LLS_KIND_DRAFTER);
+  assert_int_equal(c.plugins.max_drafts, 7);
+  assert_int_equal(c.plugins.loop.draft_budget, LLS_NEVER);
   lls_config_free(&c);
 }
 
@@ -143,7 +146,7 @@ static void test_plugin_by_path_from_the_ini(void **state)
   assert_int_equal(symlink(target, link), 0);
   struct lls_config c;
   load_good(folder,
-            "[plugins]\nscheduler=./my.so\ncache=good\npredictor=good\n[model]\npath=.\n"
+            "[plugins]\nscheduler=./my.so\ncache=good\npredictor=good\ndrafter=good\n[model]\npath=.\n"
             "[scheduler.good]\nbudget = 9\n",
             &c);
   assert_string_equal(c.policies.scheduler.module->path + strlen(folder->path), "/my.so");
@@ -352,7 +355,7 @@ static void test_plugins_that_are_not_there(void **state)
   const char *const sentences[] = {chosen, other};
   assert_errors(*state,
                 "[model]\npath = .\n[plugins]\nscheduler = godo\ncache = good\n"
-                "predictor = good\n[cache.goood]\n",
+                "predictor = good\ndrafter = good\n[cache.goood]\n",
                 2, sentences);
 }
 
@@ -362,7 +365,7 @@ static void test_plugins_of_another_kind(void **state)
       ":4: no scheduler 'half_transfer': that is a cache, for [plugins] cache"};
   assert_errors(*state,
                 "[model]\npath = .\n[plugins]\nscheduler = half_transfer\n"
-                "cache = good\npredictor = good\n",
+                "cache = good\npredictor = good\ndrafter = good\n",
                 1, sentences);
 }
 
@@ -377,7 +380,7 @@ static void test_refused_plugin_names_the_line(void **state)
       fixture_folder());
   assert_errors(*state,
                 "[model]\npath = .\n[plugins]\nscheduler = no_plan\ncache = good\n"
-                "predictor = good\n",
+                "predictor = good\ndrafter = good\n",
                 1, sentences);
 }
 
@@ -388,7 +391,7 @@ static void test_section_of_a_refused_plugin_is_no_other_error(void **state)
   const char *const sentences[] = {sentence};
   snprintf(text, sizeof text,
            "[model]\npath = .\n[plugins]\nscheduler = %s/scheduler_no_plan.so\n"
-           "cache = good\npredictor = good\n[scheduler.mine]\nkey = 1\n",
+           "cache = good\npredictor = good\ndrafter = good\n[scheduler.mine]\nkey = 1\n",
            fixture_folder());
   snprintf(
       sentence, sizeof sentence,

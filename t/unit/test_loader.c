@@ -101,7 +101,7 @@ static void test_plugins_from_before_groups_are_refused(void **state)
   assert_refused(LLS_KIND_SCHEDULER, "before_groups", sentence);
 }
 
-static void test_caches_and_predictors_are_refused(void **state)
+static void test_other_kinds_are_refused(void **state)
 {
   (void)state;
   assert_refused(LLS_KIND_CACHE, "no_audit",
@@ -111,6 +111,8 @@ static void test_caches_and_predictors_are_refused(void **state)
   assert_refused(
       LLS_KIND_PREDICTOR, "no_predict",
       "struct lls_predictor_vtable: expected the callback predict, found NULL");
+  assert_refused(LLS_KIND_DRAFTER, "no_draft",
+                 "struct lls_drafter_vtable: expected the callback draft, found NULL");
 }
 
 static void test_what_is_no_shared_object_is_refused(void **state)
@@ -410,7 +412,7 @@ static void test_good_plugin_is_open_and_described(void **state)
 static void test_every_kind_has_a_good_one(void **state)
 {
   (void)state;
-  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_DRAFTER; kind++) {
     struct lls_plugin_module *module = NULL;
     struct lls_error err = {0};
     if (lls_plugin_open(kind, "good", &module, &err) < 0)
@@ -476,7 +478,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(test_schedulers_are_refused),
       cmocka_unit_test(test_structs_that_end_early_are_refused),
       cmocka_unit_test(test_plugins_from_before_groups_are_refused),
-      cmocka_unit_test(test_caches_and_predictors_are_refused),
+      cmocka_unit_test(test_other_kinds_are_refused),
       cmocka_unit_test(test_what_is_no_shared_object_is_refused),
       cmocka_unit_test(test_half_written_files_are_refused),
       cmocka_unit_test(test_files_with_holes_are_refused_or_loaded),

@@ -349,7 +349,7 @@ static void test_another_cache_manager_begins_anew(void **state)
 static struct lls_loop_policies change_of(struct scene *s, uint32_t kind, bool other)
 {
   static const char *const names[LLS_KINDS][2] = {
-      {"fcfs", "sarathi"}, {"paged", "null"}, {"none", "fixed"}};
+      {"fcfs", "sarathi"}, {"paged", "null"}, {"none", "fixed"}, {"none", "none"}};
   struct lls_loop_policies change = {0};
   *LLS_OF_KIND(&change, kind) =
       load(s, kind, names[kind - LLS_KIND_SCHEDULER][other], NULL);
@@ -362,14 +362,14 @@ static void test_reloads_without_a_step_between(void **state)
 {
   (void)state;
   static const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE,
-                                   LLS_KIND_PREDICTOR};
-  for (uint32_t pair = 0; pair < 9; pair++) {
+                                   LLS_KIND_PREDICTOR, LLS_KIND_DRAFTER};
+  for (uint32_t pair = 0; pair < 16; pair++) {
     struct scene s;
     begin(&s, false);
     for (int turn = 1; turn <= 4; turn++) {
       steps(&s, 5);
-      reload_or_fail(&s, change_of(&s, kinds[pair / 3], turn % 2));
-      reload_or_fail(&s, change_of(&s, kinds[pair % 3], turn % 2));
+      reload_or_fail(&s, change_of(&s, kinds[pair / 4], turn % 2));
+      reload_or_fail(&s, change_of(&s, kinds[pair % 4], turn % 2));
     }
     run_to_end(&s.h);
     assert_texts(&s);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-static const char *const kinds[] = {"scheduler", "cache", "predictor"};
+static const char *const kinds[] = {"scheduler", "cache", "predictor", "drafter"};
 
 static const char *text_of(const json_t *object, const char *key)
 {

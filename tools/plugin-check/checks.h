@@ -32,6 +32,9 @@ void check_window(const struct subject *, struct findings *);
 void check_cancel(const struct subject *, struct findings *);
 void check_abandon(const struct subject *, struct findings *);
 
+/* checks_draft.c: a drafter alone */
+void check_drafts(const struct subject *, struct findings *);
+
 /* checks_move.c: while requests move */
 void check_transfers(const struct subject *, struct findings *);
 void check_instances(const struct subject *, struct findings *);

@@ -92,8 +92,8 @@ static bool moves_memory(const struct subject *s)
 
 void check_transfers(const struct subject *s, struct findings *f)
 {
-  if (s->kind == LLS_KIND_PREDICTOR) {
-    skipped(f, "a predictor has no part in it");
+  if (s->kind == LLS_KIND_PREDICTOR || s->kind == LLS_KIND_DRAFTER) {
+    skipped(f, "a %s has no part in it", lls_plugin_kind_name(s->kind));
     return;
   }
   if (s->kind == LLS_KIND_CACHE && !moves_memory(s)) {

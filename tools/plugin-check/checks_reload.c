@@ -105,6 +105,7 @@ static bool has_reconfigure(const struct lls_plugin_module *m)
 {
   return m->descriptor->kind == LLS_KIND_SCHEDULER ? m->scheduler.reconfigure != NULL
          : m->descriptor->kind == LLS_KIND_CACHE   ? m->cache.reconfigure != NULL
+         : m->descriptor->kind == LLS_KIND_DRAFTER ? m->drafter.reconfigure != NULL
                                                    : m->predictor.reconfigure != NULL;
 }
 
@@ -134,6 +135,8 @@ static struct keeper keeper_of(const struct lls_plugin_module *m)
     return (struct keeper){m->scheduler.export_state, m->scheduler.import_state};
   case LLS_KIND_CACHE:
     return (struct keeper){m->cache.export_state, m->cache.import_state};
+  case LLS_KIND_DRAFTER:
+    return (struct keeper){m->drafter.export_state, m->drafter.import_state};
   default:
     return (struct keeper){m->predictor.export_state, m->predictor.import_state};
   }

@@ -35,7 +35,7 @@ void check_name(const struct subject *s, struct findings *f)
   snprintf(expected, sizeof expected, "%s_%s.so", lls_plugin_kind_name(s->kind), s->id);
   if (strcmp(file, expected) == 0)
     return;
-  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_DRAFTER; kind++) {
     const char *name = lls_plugin_kind_name(kind);
     if (strncmp(file, name, strlen(name)) == 0 && file[strlen(name)] == '_') {
       found(f, "the file is called %s, the plugin in it needs %s", file, expected);
@@ -144,6 +144,8 @@ static bool can_reconfigure(const struct lls_plugin_module *m)
     return m->scheduler.reconfigure != NULL;
   case LLS_KIND_CACHE:
     return m->cache.reconfigure != NULL;
+  case LLS_KIND_DRAFTER:
+    return m->drafter.reconfigure != NULL;
   default:
     return m->predictor.reconfigure != NULL;
   }

@@ -79,6 +79,7 @@ void check_time(const struct subject *s, struct findings *f)
       [LLS_KIND_SCHEDULER] = "a plan",
       [LLS_KIND_CACHE] = "begin",
       [LLS_KIND_PREDICTOR] = "a prediction",
+      [LLS_KIND_DRAFTER] = "a draft",
   };
   for (int i = 0; i < 3; i++) {
     int64_t ns = measure(s, f, alive[i]);

@@ -38,6 +38,7 @@ static const char usage[] =
     "      --scheduler=NAME    companion instead of fcfs and sarathi in turn\n"
     "      --cache=NAME        companion instead of paged and tiered\n"
     "      --predictor=NAME    companion instead of fixed\n"
+    "      --drafter=NAME      companion instead of none\n"
     "      --seed=NUMBER       of the loads (1); each number makes others\n"
     "      --patience=TIME     CPU time of a check before it is taken to hang (2min)\n"
     "      --time-limit=TIME   of a decision among 1,600 requests (1ms); 0: report only\n"
@@ -62,6 +63,7 @@ static const struct check checks[] = {
     {"requests that move between instances", check_instances},
     {"layers with a sliding window", check_window},
     {"groups of layers of all kinds that it keeps", check_groups},
+    {"guesses of texts that repeat themselves", check_drafts},
     {"the same seed, the same decisions", check_determinism},
     {"two instances side by side", check_side_by_side},
     {"nothing leaks", check_leaks},
@@ -248,7 +250,7 @@ static int find_companions(const struct subject *s)
 {
   struct lls_error err = {0};
   char path[PATH_MAX];
-  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++)
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_DRAFTER; kind++)
     for (const char *const *name = companion_names(s, kind); *name != NULL; name++)
       if (lls_plugin_find(kind, *name, path, &err) < 0) {
         fprintf(stderr, "llmserve-plugin-check: %s (see --help)\n", err.text);
@@ -339,8 +341,10 @@ static int take(struct arguments *a, int option, char *value)
   case 'S':
   case 'C':
   case 'P':
+  case 'D':
     a->subject.companions[option == 'S'   ? LLS_KIND_SCHEDULER
                           : option == 'C' ? LLS_KIND_CACHE
+                          : option == 'D' ? LLS_KIND_DRAFTER
                                           : LLS_KIND_PREDICTOR][0] = value;
     return 0;
   case 'n':
@@ -370,6 +374,7 @@ static int parse(int argc, char **argv, struct arguments *a)
       {"scheduler", required_argument, NULL, 'S'},
       {"cache", required_argument, NULL, 'C'},
       {"predictor", required_argument, NULL, 'P'},
+      {"drafter", required_argument, NULL, 'D'},
       {"seed", required_argument, NULL, 'n'},
       {"time-limit", required_argument, NULL, 't'},
       {"patience", required_argument, NULL, 'w'},

@@ -59,6 +59,8 @@ static void watch_generation(struct scene *s, struct generation *g)
   g->handed = (struct handed){&g->watched, g->loaded.params};
 }
 
+#define DRAFTS 6 /* guesses of a request, where a drafter is checked */
+
 /* Replaces the plugin that the harness has loaded by its watched version. */
 static void replace(void *context, struct lls_loop_policies *policies)
 {
@@ -79,6 +81,7 @@ const char *const *companion_names(const struct subject *s, uint32_t kind)
       [LLS_KIND_SCHEDULER] = {"fcfs", "sarathi"},
       [LLS_KIND_CACHE] = {"paged", "tiered"},
       [LLS_KIND_PREDICTOR] = {"fixed", "none"},
+      [LLS_KIND_DRAFTER] = {"none"},
   };
   return s->companions[kind][0] != NULL ? s->companions[kind] : usual[kind];
 }
@@ -144,6 +147,8 @@ int scene_open(struct scene *s, const struct subject *subject,
       .scheduler = choose(s, o, LLS_KIND_SCHEDULER),
       .cache = choose(s, o, LLS_KIND_CACHE),
       .predictor = choose(s, o, LLS_KIND_PREDICTOR),
+      .drafter = choose(s, o, LLS_KIND_DRAFTER),
+      .max_drafts = subject->kind == LLS_KIND_DRAFTER ? DRAFTS : 0,
       .seed = o->seed,
       .log_level = LLS_LOG_WARNING,
       .sim = &s->sim,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An instance on the simulated device with the checked plugin in it, under watch, and
- * companion plugins of the other two kinds. The loop is the daemon's own, stepped by
+ * companion plugins of the other kinds. The loop is the daemon's own, stepped by
  * the checks.
  */
 #ifndef CHECK_SCENE_H
@@ -17,7 +17,7 @@ struct subject { /* the plugin to check, and how */
   uint32_t kind;                 /* enum lls_plugin_kind */
   const char *id;
   /* names and parameters of the other policies, by kind; NULL: the defaults */
-  const char *companions[LLS_KIND_PREDICTOR + 1][2];
+  const char *companions[LLS_KIND_DRAFTER + 1][2];
   const char *model; /* a folder with a config.json */
   const char *only;  /* words of the checks to make, or NULL */
   uint64_t seed;

@@ -205,6 +205,7 @@ int watch_created(struct witness *w, int rc, void **self)
   if (rc == 0) {
     *self = w;
     watch->latest = w->self;
+    watch->newest = w;
     return 0;
   }
   if (rc > 0)

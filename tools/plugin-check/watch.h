@@ -54,12 +54,14 @@ struct watch { /* shared by all generations of a plugin in one scene */
   struct witness *caches;              /* list of the active cache managers */
   uint32_t needs;                      /* enum lls_scheduler_needs */
   uint32_t n_transfers, n_handed_over; /* transfers planned; handovers that ended */
+  uint32_t n_drafts;                   /* calls of draft that gave tokens */
   uint32_t n_states_refused;           /* refusals of import_state */
   /* CPU time in ns of the most costly callback of each step */
   int64_t samples[MAX_SAMPLES];
   uint32_t n_samples;
-  void *latest;      /* self of the instance created last */
-  char failure[512]; /* message of the last host->fail */
+  void *latest;           /* self of the instance created last */
+  struct witness *newest; /* the witness of it */
+  char failure[512];      /* message of the last host->fail */
 };
 
 struct watched { /* a loaded plugin as the loop sees it */
@@ -143,6 +145,7 @@ void watch_changes_free(struct witness *);
 void watch_scheduler(struct watched *);
 void watch_cache(struct watched *);
 void watch_predictor(struct watched *);
+void watch_drafter(struct watched *);
 
 /* watch_audit.c: sets the audit callback; returns the whole state as text, malloc'ed;
  * checks that the state after rollback(mark) equals `before`. */
@@ -204,7 +207,7 @@ int watch_created(struct witness *, int rc, void **self);
     w->watch->n_states_refused += result < 0;                                            \
     return result;                                                                       \
   }
-/* Defines create, destroy and reconfigure for a scheduler or predictor. */
+/* Defines create, destroy and reconfigure for a plugin that is not a cache manager. */
 #define WATCH_LIFE(KIND)                                                                 \
   static int create(const struct lls_host *core, const void *params, void **self)        \
   {                                                                                      \

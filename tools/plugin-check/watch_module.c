@@ -15,6 +15,9 @@ void watch_module(struct watched *out, struct watch *watch,
   case LLS_KIND_CACHE:
     watch_cache(out);
     break;
+  case LLS_KIND_DRAFTER:
+    watch_drafter(out);
+    break;
   default:
     watch_predictor(out);
   }

@@ -21,10 +21,10 @@ static const struct lls_param params[] = {
          "a file in place of asking the server what it runs: of GET /admin/config; with "
          "--history",
          FILE_OPTION),
-    LIST(policies,
-         "candidates, with commas or spaces between, each SCHEDULER[+CACHE[+PREDICTOR]]"
-         "[:PARAMETER=VALUES]...: apt+hybrid, sarathi:chunk=128..512:128, "
-         "alise+tiered+retrieval; by default one of each kind"),
+    LIST(policies, "candidates, with commas or spaces between, each "
+                   "SCHEDULER[+CACHE[+PREDICTOR[+DRAFTER]]]"
+                   "[:PARAMETER=VALUES]...: apt+hybrid, sarathi:chunk=128..512:128, "
+                   "alise+tiered+retrieval; by default one of each kind"),
     TEXT(objective, "auto",
          "what the best is best in: goodput, throughput, ttft, ttft_p99, tpot, tpot_p99, "
          "latency, latency_p99, normalised, stall, met, preempted; auto: goodput where "

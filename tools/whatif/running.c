@@ -72,11 +72,12 @@ static int ask_history(const struct whom *w, struct running *out, struct lls_err
 
 /* ---- what runs -------------------------------------------------------------------- */
 
-/* Lists the three policies, each with all its present parameters. */
+/* Lists the policies, each with all its present parameters; the name does without a
+ * drafter that guesses nothing. */
 static void list_policies(const json_t *sections, struct lls_text *name,
                           struct lls_text *settings)
 {
-  static const char *const kinds[] = {"scheduler", "cache", "predictor"};
+  static const char *const kinds[] = {"scheduler", "cache", "predictor", "drafter"};
   const json_t *plugins = json_object_get(sections, "plugins");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     const char *id = json_string_value(json_object_get(plugins, kinds[i])), *key;
@@ -84,7 +85,8 @@ static void list_policies(const json_t *sections, struct lls_text *name,
     json_t *value;
     if (id == NULL)
       continue;
-    lls_text_printf(name, "%s%s", i > 0 ? "+" : "", id);
+    if (i < 3 || strcmp(id, "none") != 0)
+      lls_text_printf(name, "%s%s", i > 0 ? "+" : "", id);
     lls_text_printf(settings, "plugins.%s=%s\n", kinds[i], id);
     snprintf(section, sizeof section, "%s.%s", kinds[i], id);
     json_object_foreach(json_object_get(sections, section), key, value)

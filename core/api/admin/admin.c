@@ -47,9 +47,11 @@ static json_t *policy_json(const struct lls_config *c, const struct lls_policy *
 
 static json_t *plugins_json(const struct lls_config *c)
 {
-  return json_pack("{s:o, s:o, s:o}", "scheduler", policy_json(c, &c->policies.scheduler),
-                   "cache", policy_json(c, &c->policies.cache), "predictor",
-                   policy_json(c, &c->policies.predictor));
+  return json_pack("{s:o, s:o, s:o, s:o}", "scheduler",
+                   policy_json(c, &c->policies.scheduler), "cache",
+                   policy_json(c, &c->policies.cache), "predictor",
+                   policy_json(c, &c->policies.predictor), "drafter",
+                   policy_json(c, &c->policies.drafter));
 }
 
 static json_t *reload_json(const struct lls_admin_state *s)

@@ -113,9 +113,10 @@ void lls_handle_admin_policies(void *context, struct lls_http_exchange *exchange
   const struct lls_config *c = s->config;
   lls_api_reply_json(
       exchange, 200,
-      json_pack("{s:I, s:s, s:o, s:o, s:o, s:o, s:o}", "generation",
+      json_pack("{s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "generation",
                 (json_int_t)s->generation, "config", c->ini.path, "changes",
                 changes_json(&c->changes), "plugins", plugins_json(c), "scheduler",
                 kind_json(c, LLS_KIND_SCHEDULER), "cache", kind_json(c, LLS_KIND_CACHE),
-                "predictor", kind_json(c, LLS_KIND_PREDICTOR)));
+                "predictor", kind_json(c, LLS_KIND_PREDICTOR), "drafter",
+                kind_json(c, LLS_KIND_DRAFTER)));
 }

@@ -48,7 +48,7 @@ static int read_list(const json_t *list, const char *name, struct lls_text *line
   {
     if (!is_one_line(json_string_value(item)))
       return lls_api_fail(error, 400, "invalid_value", name,
-                          "%s: expected SCHEDULER[+CACHE[+PREDICTOR]]"
+                          "%s: expected SCHEDULER[+CACHE[+PREDICTOR[+DRAFTER]]]"
                           "[:PARAMETER=VALUES]... in each string",
                           name);
     lls_text_printf(lines, "%s\n", json_string_value(item));

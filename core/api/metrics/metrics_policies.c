@@ -33,6 +33,8 @@ static void breaches(struct lls_page *page, const struct lls_loop_status *status
                     status->policies.cache.name, NULL);
   lls_page_labelled(page, name, (double)status->policies.predictor.breaches, "plugin",
                     status->policies.predictor.name, NULL);
+  lls_page_labelled(page, name, (double)status->policies.drafter.breaches, "plugin",
+                    status->policies.drafter.name, NULL);
 }
 
 /* The figures of one kind of policy: current values, or counters. */
@@ -58,6 +60,11 @@ static const struct policy_family families[] = {
      LLS_KIND_PREDICTOR, false},
     {"llmserve_predictor_events_total", "counter",
      "What the predictor has counted since it took over.", LLS_KIND_PREDICTOR, true},
+    {"llmserve_drafter", "gauge",
+     "What the drafter says of itself; see the README of its plugin.", LLS_KIND_DRAFTER,
+     false},
+    {"llmserve_drafter_events_total", "counter",
+     "What the drafter has counted since it took over.", LLS_KIND_DRAFTER, true},
 };
 
 static void policy_samples(struct lls_page *page, const struct policy_family *family,
