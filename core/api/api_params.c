@@ -93,6 +93,7 @@ const struct lls_row lls_param_rows[] = {
     ODD("logit_bias", BOTH, lls_param_logit_bias),
     ODD("allowed_token_ids", BOTH, lls_param_allowed_token_ids),
     ODD("bad_words", BOTH, lls_param_bad_words),
+    ODD("prediction", LLS_CHAT, lls_param_prediction),
     ODD("logprob_token_ids", BOTH, lls_param_logprob_ids),
     ODD("chat_template", MESSAGES, lls_param_chat_template),
     ODD("seed", BOTH, lls_param_seed),
@@ -371,6 +372,7 @@ void lls_api_params_free(struct lls_api_params *params)
   params->dry_breakers = (struct lls_dry_breakers){0};
   free(params->allowed);
   free(params->bad_words);
+  free(params->expected);
   lls_structured_free(&params->structured);
   json_decref(params->tools.list);
   params->tools.list = NULL;
@@ -380,4 +382,5 @@ void lls_api_params_free(struct lls_api_params *params)
   params->bias = NULL;
   params->allowed = NULL;
   params->bad_words = NULL;
+  params->expected = NULL;
 }

@@ -98,6 +98,8 @@ struct lls_api_params {
   uint32_t *allowed;  /* a bit for each token of the vocabulary, or NULL: all */
   int32_t *bad_words; /* (n_bad_words) as lls_submission has them */
   size_t n_bad_words;
+  int32_t *expected; /* (n_expected) the answer as the client expects it */
+  size_t n_expected;
   /* (n_logprob_ids) tokens that are the alternatives in place of the likeliest ones */
   int32_t logprob_ids[LLS_MAX_LOGPROBS];
   uint32_t n_logprob_ids;

@@ -144,6 +144,8 @@ struct lls_usage lls_generation_usage(const struct lls_generation *generation)
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     usage.completion += generation->choices[i].n_tokens;
     usage.reasoning += generation->choices[i].n_reasoning;
+    usage.accepted += (int64_t)generation->choices[i].accepted;
+    usage.rejected += (int64_t)generation->choices[i].rejected;
   }
   return usage;
 }

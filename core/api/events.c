@@ -318,6 +318,8 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   keep_vector(choice, event);
   keep_times(choice, event);
   choice->keeps_prefix = event->keeps_prefix;
+  choice->accepted = event->accepted_tokens;
+  choice->rejected = event->drafted_tokens - event->accepted_tokens;
   if (lls_generation_is_wanted(generation)) {
     if (live && has_failed(choice, event, &error)) {
       flush(choice);

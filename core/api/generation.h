@@ -41,13 +41,14 @@ struct lls_choice {
   const struct lls_api_prompt *prompt;
   uint64_t request; /* id in the step loop */
   struct lls_detokenizer detokenizer;
-  struct lls_text text;       /* streamed: the text not sent yet; else all text */
-  size_t ready;               /* bytes of text that can't belong to a stop string */
-  uint32_t n_tokens;          /* generated tokens, with those without text */
-  uint32_t shared_tokens;     /* cached prompt tokens; UINT32_MAX: not known yet */
-  bool keeps_prefix;          /* once it has ended: the cache shares its prompt */
-  bool reports;               /* the answer lists each token (logprobs, ids) */
-  struct lls_sampled *tokens; /* (n_unreported) not in an answer yet */
+  struct lls_text text;        /* streamed: the text not sent yet; else all text */
+  size_t ready;                /* bytes of text that can't belong to a stop string */
+  uint32_t n_tokens;           /* generated tokens, with those without text */
+  uint32_t shared_tokens;      /* cached prompt tokens; UINT32_MAX: not known yet */
+  bool keeps_prefix;           /* once it has ended: the cache shares its prompt */
+  uint64_t accepted, rejected; /* once it has ended: guesses that steps verified */
+  bool reports;                /* the answer lists each token (logprobs, ids) */
+  struct lls_sampled *tokens;  /* (n_unreported) not in an answer yet */
   uint32_t n_unreported, token_capacity;
   struct lls_sampled *scores; /* (prompt tokens) prompt logprobs, or NULL */
   float *vector;              /* (config.vector_columns) for pooling; or NULL */
@@ -110,6 +111,7 @@ struct lls_usage {
   int64_t prompt, cached; /* cached: of the prompt's, found in the cache */
   int64_t created; /* of the prompt's, computed in whole blocks that the cache shares */
   int64_t completion, reasoning;
+  int64_t accepted, rejected; /* guesses that steps verified: in the answer, and others */
 };
 
 /* Returns true if a client, an offline callback or a sink still

@@ -59,6 +59,9 @@ int lls_param_encode(const char *text, size_t length, const char *name,
                      const struct lls_params_context *context, int32_t **ids,
                      size_t *count, struct lls_api_error *error);
 
+int lls_param_prediction(const json_t *value, const char *name,
+                         const struct lls_params_context *context,
+                         struct lls_api_params *out, struct lls_api_error *error);
 int lls_param_model(const json_t *value, const char *name,
                     const struct lls_params_context *context, struct lls_api_params *out,
                     struct lls_api_error *error);

@@ -71,7 +71,6 @@ static const char *const harmless[] = {
     "max_tool_calls",
     "metadata",
     "moderation",
-    "prediction",
     "prompt_cache_key",
     "prompt_cache_options",
     "prompt_cache_retention",

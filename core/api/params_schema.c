@@ -15,6 +15,7 @@ static const struct {
     {"logit_bias", "object|array"},
     {"allowed_token_ids", "array"},
     {"bad_words", "array"},
+    {"prediction", "object"},
     {"lora", "array"},
     {"logprob_token_ids", "array"},
     {"chat_template", "string"},

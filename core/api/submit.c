@@ -157,6 +157,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .n_stop_tokens = (uint32_t)params->n_stop_tokens,
       .bad_words = params->bad_words,
       .n_bad_words = (uint32_t)params->n_bad_words,
+      .expected = params->expected,
+      .n_expected = (uint32_t)params->n_expected,
       .ignore_eos = params->ignore_eos,
       .reports_progress = lls_reply_has_progress(generation),
       .pooling = params->pooling,

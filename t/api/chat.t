@@ -44,7 +44,7 @@ is_deeply $json, {
     service_tier       => 'default',
     system_fingerprint => $json->{system_fingerprint},
     usage => {
-        prompt_tokens => $prompt_tokens, completion_tokens => 3, total_tokens => $prompt_tokens + 3, completion_tokens_details => { reasoning_tokens => 0 },
+        prompt_tokens => $prompt_tokens, completion_tokens => 3, total_tokens => $prompt_tokens + 3, completion_tokens_details => { reasoning_tokens => 0, accepted_prediction_tokens => 0, rejected_prediction_tokens => 0 },
         prompt_tokens_details => { cached_tokens => 0 } },
 }, 'the whole shape';
 

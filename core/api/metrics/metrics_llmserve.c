@@ -41,6 +41,9 @@ static void step_numbers(struct lls_page *page, const struct lls_loop_status *st
   lls_page_number(page, "llmserve_device_seconds_total", "counter",
                   "Time spent in the forward passes of steps.",
                   (double)status->device_ns_sum / 1e9);
+  lls_page_number(page, "llmserve_draft_seconds_total", "counter",
+                  "Time that the drafter took between steps.",
+                  (double)status->draft_ns_sum / 1e9);
 }
 
 static void preemptions(struct lls_page *page, const struct lls_loop_status *status)

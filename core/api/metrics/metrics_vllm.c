@@ -123,6 +123,29 @@ static void never(struct lls_page *page, const char *name, const char *help)
   lls_page_counter(page, name, help, 0);
 }
 
+/* Writes the counters of guesses; a position is the place of a guess in its draft. */
+static void spec_decode(struct lls_page *page, const struct lls_loop_status *status)
+{
+  static const char name[] = "vllm:spec_decode_num_accepted_tokens_per_pos_total";
+  uint32_t places = LLS_MAX_DRAFTS;
+  lls_page_counter(page, "vllm:spec_decode_num_drafts_total",
+                   "Number of drafts that steps have verified.", status->drafts);
+  lls_page_counter(page, "vllm:spec_decode_num_draft_tokens_total",
+                   "Number of draft tokens.", status->drafted_tokens);
+  lls_page_counter(page, "vllm:spec_decode_num_accepted_tokens_total",
+                   "Number of accepted draft tokens.", status->accepted_tokens);
+  while (places > 0 && status->accepted_at[places - 1] == 0)
+    places--;
+  if (places > 0)
+    lls_page_head(page, name, "counter", "Accepted tokens by their place in the draft.");
+  for (uint32_t i = 0; i < places; i++) {
+    char place[16];
+    snprintf(place, sizeof place, "%u", i);
+    lls_page_labelled(page, name, (double)status->accepted_at[i], "position", place,
+                      NULL);
+  }
+}
+
 static void vllm_counters(struct lls_page *page, const struct lls_api *api,
                           const struct lls_loop_status *status)
 {
@@ -144,6 +167,7 @@ static void vllm_counters(struct lls_page *page, const struct lls_api *api,
                    "Prefix cache hits, in terms of number of cached tokens.",
                    status->shared_tokens);
   request_success(page, &api->stats);
+  spec_decode(page, status);
   never(page, "vllm:external_prefix_cache_queries_total",
         "Prefix cache queries to other instances, in tokens; there are none.");
   never(page, "vllm:external_prefix_cache_hits_total",

@@ -16,10 +16,12 @@ static json_t *envelope(const struct lls_generation *generation, const char *obj
 
 static json_t *usage(const struct lls_generation *generation)
 {
+  struct lls_usage n = lls_generation_usage(generation);
   json_t *object = lls_wire_usage(generation);
   lls_json_put(&object, "completion_tokens_details",
-               json_pack("{s:I}", "reasoning_tokens",
-                         (json_int_t)lls_generation_usage(generation).reasoning));
+               json_pack("{s:I, s:I, s:I}", "reasoning_tokens", (json_int_t)n.reasoning,
+                         "accepted_prediction_tokens", (json_int_t)n.accepted,
+                         "rejected_prediction_tokens", (json_int_t)n.rejected));
   return object;
 }
 
