@@ -125,11 +125,16 @@ static int32_t allowed_token(const struct lls_sampling *s, uint32_t vocab, int32
 }
 
 /* Returns a token other than eos: splitmix64 of the output's length and index. */
-static int32_t other_token(const struct lls_sampling *s, uint32_t vocab, int32_t eos)
+static int32_t other_token(uint64_t seed, uint32_t index, uint32_t vocab, int32_t eos)
 {
-  double uniform = lls_sampling_uniform(s->seed, s->index);
+  double uniform = lls_sampling_uniform(seed, index);
   uint32_t step = 1 + (uint32_t)(uniform * (vocab - 1));
   return (int32_t)(((uint32_t)eos + step) % vocab);
+}
+
+int32_t lls_sim_token(uint64_t seed, uint32_t index, uint32_t vocab, int32_t eos)
+{
+  return index + (uint64_t)1 >= seed ? eos : other_token(seed, index, vocab, eos);
 }
 
 static void sample(struct lls_device *device, float *logit_rows, uint32_t n_rows,
@@ -141,7 +146,7 @@ static void sample(struct lls_device *device, float *logit_rows, uint32_t n_rows
   for (uint32_t i = 0; i < n_rows; i++) {
     const struct lls_sampling *s = params[i];
     bool last = s->index + (uint64_t)1 >= s->seed && s->n_banned == 0;
-    int32_t drawn = last ? eos : other_token(s, vocab, eos);
+    int32_t drawn = last ? eos : other_token(s->seed, s->index, vocab, eos);
     drawn = allowed_token(s, vocab, drawn);
     out[i] = (struct lls_sampled){.token = s->scored ? s->target : drawn};
   }

@@ -65,6 +65,9 @@ int64_t lls_sim_now(void *device);
 void lls_sim_advance(struct lls_device *, int64_t until_ns);
 /* Sets the duration of the next step, whatever it costs; for replays. */
 void lls_sim_next_step(struct lls_device *, int64_t ns);
+/* Returns the token of this place in an answer of `seed` tokens, unless something forbids
+ * it. */
+int32_t lls_sim_token(uint64_t seed, uint32_t index, uint32_t vocab, int32_t eos);
 void lls_sim_totals(const struct lls_device *, struct lls_sim_totals *out);
 
 #endif

@@ -285,6 +285,8 @@ static int create_engines(struct lls_machine *m, const struct lls_sim_tool_optio
                           struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(&m->config, &m->model);
+  if (m->guesses.acceptance > 0)
+    options.max_drafts = (uint32_t)m->config.plugins.max_drafts;
   int rc = create_devices(m, o, &options, err);
   for (uint32_t i = 0; i < m->instances.n && rc == 0; i++) {
     options.clock = m->real ? clock_of : device_clock;
@@ -315,6 +317,8 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   options.n_instances = m->instances.n;
   options.log = &m->log;
   options.limits.plan_budget = 0; /* a simulation ignores real time */
+  if (m->guesses.acceptance > 0)
+    options.policies.drafter = (struct lls_loop_policy){&lls_guesses_module, &m->guesses};
   options.wake = no_wake;
   options.manual = true;
   options.observer = *observer;
@@ -375,10 +379,15 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
   int rc = lls_machine_configure(m, o, settings, max_requests, err);
   if (rc == 0)
     rc = read_instances(m, o, err);
+  if (rc == 0 && m->real && o->draft_acceptance > 0)
+    rc = lls_fail(
+        err, -ENOTSUP,
+        "--draft-acceptance is for a simulated device, which draws known tokens");
   if (rc == 0)
     rc = lls_generator_config_read(m->config.model.path, &m->model, err);
   if (rc == 0) {
     m->eos = m->model.n_eos > 0 ? m->model.eos[0] : 0;
+    m->guesses = (struct lls_guesses){o->draft_acceptance, m->model.vocab, m->eos};
     rc = create_engines(m, o, err);
   }
   m->began_ns = clock_ns(m);

@@ -14,6 +14,7 @@
 #include "core/loop/loop.h"
 #include "core/record/decision_log.h"
 #include "core/obs/log.h"
+#include "tools/sim/guesses.h"
 #include "tools/sim/options.h"
 
 struct lls_machine {
@@ -24,6 +25,7 @@ struct lls_machine {
   struct lls_profile profile, estimate_profile;
   /* rates: the true costs; estimate: the costs that policies see */
   struct lls_cost_rates rates, estimate;
+  struct lls_guesses guesses; /* with --draft-acceptance */
   struct lls_log log;
   int32_t eos;                    /* the token that ends an answer */
   struct lls_instances instances; /* each with its own device, engine and clock */

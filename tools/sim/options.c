@@ -51,6 +51,10 @@ static const struct lls_param params[] = {
         "sleeps until the next arrival, on a machine that does other things too"),
     LLS_PARAM_DURATION(options, plan_time, "0", 0, 10e9,
                        "virtual time that each plan takes"),
+    LLS_PARAM_FLOAT(options, draft_acceptance, "0", 0, 1, "",
+                    "guess each next token right with this probability, up to [plugins] "
+                    "max_drafts of them, which steps verify; 0: the configured drafter "
+                    "guesses"),
     LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",
                   "most requests under way at once; 0 is no limit"),
     LLS_PARAM_STRING(options, json, "", "write the report there",

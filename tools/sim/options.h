@@ -24,6 +24,7 @@ struct lls_sim_tool_options {
   int64_t device; /* enum lls_sim_device_choice */
   bool cpu_time;
   int64_t plan_time;
+  double draft_acceptance; /* 0: the configured drafter guesses */
   int64_t max_concurrency;
   const char *json;
   const char *record, *against, *replay; /* paths of decision logs */
