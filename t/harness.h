@@ -27,9 +27,9 @@ struct harness_options {
   uint32_t int8;   /* enum lls_int8 */
   bool no_hidden;  /* the engine has no hidden form */
   bool kv_only;    /* no hidden form on a device with its own memory either */
-  struct harness_policy scheduler, cache, predictor;
-  const struct lls_cost_rates *cost; /* as in lls_loop_options */
-  const char *measurements;          /* likewise */
+  struct harness_policy scheduler, cache, predictor, drafter; /* drafter: none */
+  const struct lls_cost_rates *cost;                          /* as in lls_loop_options */
+  const char *measurements;                                   /* likewise */
   bool measure_always;
   uint32_t strikes;
   struct lls_lease_limits leases; /* [cache] lease_tool and lease_end, but 0 by default */

@@ -62,7 +62,7 @@ static enum lls_dtype cache_element(const struct lls_config *c,
   }
 }
 
-/* Memory for guesses is not allocated where nobody makes any. */
+/* Without a drafter no memory is allocated for guesses. */
 static bool drafts(const struct lls_config *c)
 {
   return strcmp(c->policies.drafter.module->descriptor->id, "none") != 0;

@@ -20,7 +20,7 @@
 #include "core/instance/running_policy.h"
 #include "core/step/drafts.h"
 
-/* Of the step before, if the budget is `auto`. */
+/* The budget is this part of the step before, if it is `auto`. */
 #define AUTO_SHARE 50
 
 /* Returns the time for all drafts of this step; 0: there is no limit. */

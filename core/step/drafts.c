@@ -36,8 +36,7 @@ void lls_drafts_free(struct lls_step_drafts *d)
   free(d->walk);
 }
 
-/* ---- a request's guesses ------------------------------------------------------------
- */
+/* ---- a request's guesses ------------------------------------------------------- */
 
 uint32_t lls_drafts_room(const struct lls_instance *in, const struct lls_live *live)
 {
@@ -70,8 +69,7 @@ void lls_drafts_clear(struct lls_instance *in, struct lls_live *live)
   live->view.drafted_tokens = 0;
 }
 
-/* ---- the batch ----------------------------------------------------------------------
- */
+/* ---- the batch ------------------------------------------------------- */
 
 /* Returns how many of the n guesses the request's grammar allows. */
 static uint32_t allowed_by_grammar(struct lls_instance *in, struct lls_live *live,
@@ -79,8 +77,8 @@ static uint32_t allowed_by_grammar(struct lls_instance *in, struct lls_live *liv
 {
   struct lls_grammar_state *walk = in->batch.drafts.walk;
   uint32_t i = 0;
-  if (live->constraint.grammar == NULL)
-    return n;
+  if (n == 0 || live->constraint.grammar == NULL)
+    return n; /* without guesses there may be no memory for a walk */
   memcpy(walk, live->constraint.state, lls_grammar_state_bytes());
   while (i < n && !lls_grammar_complete(walk) &&
          lls_grammar_accept_token(walk, guesses[i]) == 0)

@@ -162,8 +162,7 @@ static void test_unknown_costs_take_likely_guesses(void **state)
   assert_int_equal(chosen(&s, 0), 0);
 }
 
-/* ---- in a step
- */
+/* ---- in a step ------------------------------------------------------- */
 
 static uint32_t free_tokens, asked[8], n_asked;
 

@@ -22,7 +22,7 @@ sub one_sided {
 }
 one_sided('from the cache manager to the scheduler, through the core',
     qw(lls_capacity.reserved_units lls_need.new_units lls_need.restore_units));
-one_sided('from one cache manager to another, through the core', 'lls_holding.n_lists', 'lls_held_list.n_blocks');
+one_sided('from one cache manager to another, through the core', 'lls_held_list.n_blocks');
 one_sided('from the predictor to the scheduler, through the core',
     qw(lls_prediction_source.LLS_PREDICTED_MODEL
        lls_prediction_source.LLS_PREDICTED_HISTORY));
@@ -45,15 +45,13 @@ one_sided('laid out for what later versions do, in structs that never grow',
     'lls_plan_kind.LLS_PLAN_ENCODE',
     map({ "lls_session_end.$_" }
         qw(LLS_SESSION_STOPPED LLS_SESSION_LENGTH LLS_SESSION_CANCELLED)),
-    map({ "lls_session.$_" } qw(alive on_disk)),
+    map({ "lls_session.$_" } qw(on_disk)),
     map({ "lls_input.$_" } qw(encode_units content)),
     map({ "lls_request.$_" } qw(state_tokens n_inputs)),
     map({ "lls_engine_caps.$_" } qw(max_encode_units)),
     map({ "lls_iteration_shape.$_" } qw(encode_units n_states)),
     map({ "lls_step_view.$_" } qw(max_encode_units)),
     'lls_prefix.on_disk');
-one_sided('what a manager says of a prefix; the policies shipped ask for its tokens alone',
-    'lls_cache_service.prefix_info');
 one_sided('for schedulers that group requests by adapter, as none of those shipped does',
     map { "lls_request.$_" } qw(adapter adapter_name));
 one_sided('said of a group for tools and sentences',

@@ -5,10 +5,13 @@
 use strict;
 use warnings;
 use File::Temp 'tempdir';
+use FindBin;
 use JSON::PP;
+use lib $FindBin::Bin;
+use Sim ();
 use Test::More;
 
-my $build  = $ENV{LLS_BUILDDIR} // '.';
+my $build  = $Sim::build;
 my $folder = tempdir(CLEANUP => 1);
 my $ini    = "$folder/policies.ini";
 open my $out, '>', $ini or die "$ini: $!";

@@ -188,7 +188,7 @@ sub refused {
 }
 refused(2, '--objective: expected', '--history', $log, '--objective', 'beauty');
 refused(2, 'a part is empty', '--history', $log, '--policies', 'apt+');
-refused(2, 'more than three parts', '--history', $log, '--policies', 'a+b+c+d');
+refused(2, 'more than four parts', '--history', $log, '--policies', 'a+b+c+d+e');
 refused(2, 'more than 256 candidates', '--history', $log, '--policies', 'sarathi:chunk=1..1000');
 refused(2, 'nowhere: cannot open', '--history', "$folder/nowhere");
 refused(2, "expected the first line of a decision log", '--history', write_file('headless', "E 1 4 2\n"));

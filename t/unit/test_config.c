@@ -163,7 +163,7 @@ static void test_later_errors_name_the_line(void **state)
   load_good(folder, GOOD_PLUGINS "[model]\npath = .\n", &c);
   assert_int_equal(lls_config_fail(&c, &err, -ENOENT, "model", "path", "no %s", "tensor"),
                    -ENOENT);
-  snprintf(expected, sizeof expected, "%s/x.ini:6: [model] path: no tensor",
+  snprintf(expected, sizeof expected, "%s/x.ini:7: [model] path: no tensor",
            folder->path);
   assert_string_equal(err.text, expected);
   lls_config_fail(&c, &err, -ENOENT, "engine", "threads", "too many");
@@ -197,69 +197,69 @@ static void test_one_error_at_a_time(void **state)
     const char *text, *sentence;
   } cases[] = {
       {"[server]\nlistn = x\n",
-       ":8: unknown key 'listn' in [server]; the nearest is 'listen'"},
+       ":9: unknown key 'listn' in [server]; the nearest is 'listen'"},
       {"[enginee]\n",
-       ":7: unknown section [enginee]: expected [server], [tls], [model], [engine], "
+       ":8: unknown section [enginee]: expected [server], [tls], [model], [engine], "
        "[cache], "
        "[plugins], [lora], [models], a model's, like [model.NAME], [tenants], a "
        "tenant's, "
        "like [tenant.NAME], or a plugin's, like [scheduler.NAME]; the nearest is "
        "[engine]"},
-      {"[server]\nxyzzy = 1\n", ":8: unknown key 'xyzzy' in [server]"},
+      {"[server]\nxyzzy = 1\n", ":9: unknown key 'xyzzy' in [server]"},
       {"[engine]\nweights = int8\n",
-       ":8: unknown key 'weights' in [engine]: it is one of [model]"},
-      {"cache = good\n", ":7: 'cache' is set in line 5 already"},
-      {"[model]\n", ":7: [model] began in line 1 already: write its keys there"},
-      {"nonsense\n", ":7: expected 'key = value', '[section]' or a comment"},
-      {"[engine ; threads]\n", ":7: expected 'key = value', '[section]' or a comment"},
-      {"[engine\n", ":7: expected 'key = value', '[section]' or a comment"},
-      {"[engine]\nthreads = many\n", ":8: [engine] threads: expected a whole number of "
+       ":9: unknown key 'weights' in [engine]: it is one of [model]"},
+      {"cache = good\n", ":8: 'cache' is set in line 5 already"},
+      {"[model]\n", ":8: [model] began in line 1 already: write its keys there"},
+      {"nonsense\n", ":8: expected 'key = value', '[section]' or a comment"},
+      {"[engine ; threads]\n", ":8: expected 'key = value', '[section]' or a comment"},
+      {"[engine\n", ":8: expected 'key = value', '[section]' or a comment"},
+      {"[engine]\nthreads = many\n", ":9: [engine] threads: expected a whole number of "
                                      "threads, from 0 to 1024; found 'many'"},
-      {"[engine]\n\n threads =\n", ":9: [engine] threads: expected a whole number of "
+      {"[engine]\n\n threads =\n", ":10: [engine] threads: expected a whole number of "
                                    "threads, from 0 to 1024; found ''"},
       {"[server]\nlisten = 8080\n",
-       ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
+       ":9: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
        "[::1]:8080, or unix:/PATH; found '8080'"},
       {"[server]\nlisten = ::1:8080\n",
-       ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
+       ":9: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
        "[::1]:8080, or unix:/PATH; found '::1:8080'"},
       {"[server]\nlisten = localhost:65536\n",
-       ":8: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
+       ":9: [server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, 0.0.0.0:8080 or "
        "[::1]:8080, or unix:/PATH; found 'localhost:65536'"},
       {"[server]\nlisten = :80, unix:run/x\n",
-       ":8: [server] listen: expected the whole path of a Unix socket, like "
+       ":9: [server] listen: expected the whole path of a Unix socket, like "
        "unix:/run/llmserve/api.sock; found 'unix:run/x'"},
       {"[server]\nlisten =\n",
-       ":8: [server] listen: expected an address, like 127.0.0.1:8080; found none"},
-      {"[scheduler.good]\nbudget = 0\n", ":8: [scheduler.good] budget: expected a whole "
+       ":9: [server] listen: expected an address, like 127.0.0.1:8080; found none"},
+      {"[scheduler.good]\nbudget = 0\n", ":9: [scheduler.good] budget: expected a whole "
                                          "number of tokens, from 1 to 4096; found "
                                          "'0'"},
       {"[scheduler.good]\nbugdet = 1\n",
-       ":8: unknown key 'bugdet' in [scheduler.good]; the nearest is 'budget'"},
-      {"[cache.good]\nsize = 1\n", ":8: [cache.good] has no keys; found 'size'"},
+       ":9: unknown key 'bugdet' in [scheduler.good]; the nearest is 'budget'"},
+      {"[cache.good]\nsize = 1\n", ":9: [cache.good] has no keys; found 'size'"},
       {"[scheduler.failing_create]\nx = 1\n",
-       ":8: [scheduler.failing_create] has no keys; found 'x'"},
-      {"[server]\nlisten 127.0.0.1:80\n", ":8: unknown key 'listen 127.0.0.1' in "
+       ":9: [scheduler.failing_create] has no keys; found 'x'"},
+      {"[server]\nlisten 127.0.0.1:80\n", ":9: unknown key 'listen 127.0.0.1' in "
                                           "[server]: a line is key = value, and no key "
                                           "has a blank"},
       {"[server]\nlog_level = info # of late\n",
-       ":8: [server] log_level: expected one of error, warning, info, debug; found 'info "
+       ":9: [server] log_level: expected one of error, warning, info, debug; found 'info "
        "# of late' (behind a value a comment begins with ;)"},
       {"[engine]\nthreads = \"2\"\n",
-       ":8: [engine] threads: expected a whole number of threads, from 0 to 1024; found "
+       ":9: [engine] threads: expected a whole number of threads, from 0 to 1024; found "
        "'\"2\"' (values stand without quotation marks)"},
       {"[server]\nallowed_origins = * null http://localhost:* https://a.example/\n",
-       ":8: [server] allowed_origins: expected origins like https://chat.example.org "
+       ":9: [server] allowed_origins: expected origins like https://chat.example.org "
        "with "
        "blanks between, no path behind them, or *; found 'https://a.example/'"},
       {"[server]\nallowed_origins = https://a.example, https://b.example\n",
-       ":8: [server] allowed_origins: expected origins like https://chat.example.org "
+       ":9: [server] allowed_origins: expected origins like https://chat.example.org "
        "with "
        "blanks between, no path behind them, or *; found 'https://a.example,'"},
       {"[server]\nstate = /dev/null\n",
-       ":8: [server] state: '/dev/null' is no folder; expected one"},
+       ":9: [server] state: '/dev/null' is no folder; expected one"},
       {"[server]\ndecisions = /proc\n",
-       ":8: [server] decisions: '/proc' is a folder; expected a file in it"},
+       ":9: [server] decisions: '/proc' is a folder; expected a file in it"},
   };
   char text[1024];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -296,9 +296,9 @@ static void test_lines_longer_than_inih_reads(void **state)
 {
   const struct folder *folder = *state;
   const char *const sentences[] = {
-      ":8: a line of more than 198 bytes; make it shorter",
-      ":9: a key of more than 48 characters; none is that long",
-      ":10: a section name of more than 48 characters; none is that long",
+      ":9: a line of more than 198 bytes; make it shorter",
+      ":10: a key of more than 48 characters; none is that long",
+      ":11: a section name of more than 48 characters; none is that long",
   };
   char text[1024], filler[201];
   memset(filler, 'x', sizeof filler - 1);
@@ -315,26 +315,26 @@ static void test_model_folder_must_be_one(void **state)
   char missing[512], file[256], empty[256];
   const char *sentence;
   snprintf(missing, sizeof missing,
-           ":6: [model] path: expected a model folder or a .gguf file; cannot open "
+           ":7: [model] path: expected a model folder or a .gguf file; cannot open "
            "'%s/no': No such file or "
            "directory",
            folder->path);
   sentence = missing;
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = no\n", 1, &sentence);
   snprintf(missing, sizeof missing,
-           ":6: [model] path: expected a model folder or a .gguf file; cannot open "
+           ":7: [model] path: expected a model folder or a .gguf file; cannot open "
            "'%s/org/small': No such file or directory" HUB_ADVICE,
            folder->path);
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = org/small\n", 1, &sentence);
   snprintf(file, sizeof file,
-           ":6: [model] path: expected a model folder or a .gguf file; '%s/x.ini' is "
+           ":7: [model] path: expected a model folder or a .gguf file; '%s/x.ini' is "
            "neither",
            folder->path);
   sentence = file;
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = x.ini\n", 1, &sentence);
   snprintf(
       empty, sizeof empty,
-      ":6: [model] path: cannot read '/proc/config.json': No such file or directory");
+      ":7: [model] path: cannot read '/proc/config.json': No such file or directory");
   sentence = empty;
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = /proc\n", 1, &sentence);
 }
@@ -349,7 +349,7 @@ static void test_plugins_that_are_not_there(void **state)
       fixture_folder(), LLS_PLUGIN_DIR);
   snprintf(
       other, sizeof other,
-      ":7: no cache 'goood': expected a file cache_goood.so in %s:%s; the nearest is "
+      ":8: no cache 'goood': expected a file cache_goood.so in %s:%s; the nearest is "
       "'good'",
       fixture_folder(), LLS_PLUGIN_DIR);
   const char *const sentences[] = {chosen, other};
@@ -463,7 +463,7 @@ static void test_what_is_no_file(void **state)
     lls_config_errors_free(&errors);
   }
   snprintf(expected, sizeof expected,
-           ":8: [server] api_keys: %s: a pipe; expected a file or a folder", fifo);
+           ":9: [server] api_keys: %s: a pipe; expected a file or a folder", fifo);
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = .\n[server]\napi_keys = fifo\n", 1,
                 (const char *const[]){expected});
   alarm(0);

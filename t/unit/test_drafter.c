@@ -16,7 +16,7 @@ static struct told { /* the calls about one request */
   uint32_t arrived, finished, drafted, reason;
 } told[REQUESTS];
 
-/* What draft does. */
+/* The answers of draft. */
 static struct drafting {
   int64_t takes_ns, now_ns; /* time of a call; the clock */
   int returns;              /* tokens, or another number */

@@ -145,8 +145,7 @@ static void compare(const struct run *run)
   }
 }
 
-/* ---- how tokens are drawn ------------------------------------------------------------
- */
+/* ---- how tokens are drawn ------------------------------------------------------- */
 
 static void greedy(struct lls_submission *s, uint32_t i)
 {
@@ -239,8 +238,7 @@ static void test_draws_that_remember_have_no_guesses(void **state)
   assert_int_equal(drafting.offered, 0);
 }
 
-/* ---- models and caches ---------------------------------------------------------------
- */
+/* ---- models and caches ------------------------------------------------------- */
 
 static void test_text_is_the_same_on_all_kinds_of_layers(void **state)
 {

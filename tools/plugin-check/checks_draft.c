@@ -70,7 +70,7 @@ static void finish(struct drive *d, struct written *w, uint32_t reason)
     d->drafter->on_finish(d->self, &w->view, reason);
 }
 
-/* Returns how many of the n guesses the text goes on with. */
+/* Returns how many of the n guesses are the text's next tokens. */
 static uint32_t right_of(const struct written *w, const int32_t *guesses, uint32_t n)
 {
   uint32_t right = 0, length = lls_request_length(&w->view);
