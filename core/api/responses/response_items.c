@@ -19,6 +19,7 @@ struct lls_response {
   json_t *output; /* closed items */
   json_t *events; /* events not sent yet */
   json_int_t n_events;
+  bool silent; /* the answer is sent whole: it has no events */
   bool queued; /* its first events were sent before it began */
   bool begun;
   /* The open item: the one that the answer's text is added to. */
@@ -91,6 +92,10 @@ bool lls_response_truncates(const struct lls_response *r)
 
 static void emit(struct lls_response *r, const char *type, json_t *members)
 {
+  if (r->silent) {
+    json_decref(members);
+    return;
+  }
   lls_json_put(&members, "type", json_string(type));
   lls_json_put(&members, "sequence_number", json_integer(r->n_events++));
   lls_json_add(&r->events, members);
@@ -246,7 +251,7 @@ static void add_text(struct lls_response *r, json_t *text)
     emit_text(r, false, "delta", json_incref(text));
 }
 
-/* ---- from a message, or its parts -------------------------------------------------- */
+/* ---- from the parts of a message --------------------------------------------------- */
 
 static void take_text(struct lls_response *r, json_t *text, enum item_kind kind,
                       const char *prefix)
@@ -279,14 +284,21 @@ static void take_call(struct lls_response *r, json_t *part)
   add_text(r, json_object_get(function, "arguments"));
 }
 
+/* Takes the parts that arrived together, first the rest of the open call, which precedes
+ * what follows it. */
 static void take(struct lls_response *r, const struct lls_choice *choice, json_t *message)
 {
   size_t i;
   json_t *part, *calls = json_object_get(message, "tool_calls");
+  json_t *first = json_array_get(calls, 0);
   if (message == NULL)
     lose(r);
   r->answer = choice->generation->id;
   lls_response_tokens_take(&r->tokens, choice);
+  if (is_call(r) && first != NULL && json_object_get(first, "id") == NULL) {
+    take_call(r, first);
+    json_array_remove(calls, 0);
+  }
   take_text(r, json_object_get(message, "reasoning"), REASONING, "rs");
   take_text(r, json_object_get(message, "content"), MESSAGE, "msg");
   json_array_foreach(calls, i, part)
@@ -361,11 +373,10 @@ static const char *end_status(const struct lls_generation *generation)
 json_t *lls_response_whole(const struct lls_generation *generation)
 {
   struct lls_response *r = generation->state;
-  const struct lls_choice *choice = &generation->choices[0];
-  take(r, choice, lls_chat_answer_message(choice));
+  r->silent = true;
   finish(r, generation);
   json_t *object = response(generation, end_status(generation));
-  lls_wire_put_timings(&object, choice);
+  lls_wire_put_timings(&object, &generation->choices[0]);
   return object;
 }
 
@@ -379,6 +390,8 @@ static void begin(struct lls_response *r, const struct lls_generation *generatio
   if (r->begun)
     return;
   r->begun = true;
+  if (r->silent)
+    return;
   if (!r->queued)
     emit_response(r, "response.created", response(generation, "in_progress"));
   emit_response(r, "response.in_progress", response(generation, "in_progress"));
@@ -412,6 +425,7 @@ json_t *lls_response_progress(struct lls_choice *choice)
 json_t *lls_response_chunk(struct lls_choice *choice)
 {
   struct lls_response *r = choice->generation->state;
+  r->silent = !choice->generation->params.stream;
   begin(r, choice->generation);
   take(r, choice, lls_chat_answer_delta(choice));
   json_t *events = take_events(r);

@@ -414,6 +414,7 @@ const struct lls_dialect lls_responses = {
     .members = members,
     .params_of = LLS_CHAT,
     .is_chat = true,
+    .gathers = true,
     .batch_path = "/v1/responses",
     .framing = &lls_framing_named,
     .memory = &memory,
