@@ -15,38 +15,7 @@
 
 /* ---- unknown names ---------------------------------------------------------------- */
 
-#define MAX_NAME   100  /* bytes of a reported parameter's name */
 #define MAX_HEADER 1024 /* bytes */
-
-bool lls_unknown_add(struct lls_unknown_names *names, const char *name)
-{
-  if (names->n == LLS_MAX_UNKNOWN)
-    return false;
-  for (unsigned i = 0; i < names->n; i++)
-    if (strncmp(names->names[i], name, MAX_NAME) == 0)
-      return false;
-  char *copy = strndup(name, MAX_NAME);
-  if (copy == NULL)
-    return false;
-  names->names[names->n++] = copy;
-  return true;
-}
-
-void lls_unknown_drop(struct lls_unknown_names *names, json_t *body,
-                      const char *const *dropped)
-{
-  for (; *dropped != NULL; dropped++)
-    if (json_object_get(body, *dropped) != NULL) {
-      lls_unknown_add(names, *dropped);
-      json_object_del(body, *dropped);
-    }
-}
-
-void lls_unknown_free(struct lls_unknown_names *names)
-{
-  while (names->n > 0)
-    free(names->names[--names->n]);
-}
 
 /* ---- requests ------------------------------------------------------------------- */
 
@@ -171,6 +140,18 @@ static void on_unknown(void *context, const char *name)
   lls_unknown_add(context, name);
 }
 
+/* Reports members of a chat's messages and form that reach neither model nor answer. */
+static void note_members(const json_t *body, struct lls_unknown_names *unknown)
+{
+  static const char *const places[][2] = {
+      {"messages", "role content name tool_calls tool_call_id reasoning "
+                   "reasoning_content"},
+      {"messages.content", "type text"},
+      {"response_format.json_schema", "name schema strict"}};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+    lls_unknown_add_at(unknown, body, places[i][0], places[i][1]);
+}
+
 int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
                         enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
                         struct lls_api_params *out, struct lls_api_error *error)
@@ -197,6 +178,8 @@ int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
       .on_unknown = on_unknown,
       .on_unknown_context = unknown,
   };
+  if ((endpoint & (LLS_CHAT | LLS_TOKENIZE_CHAT)) != 0)
+    note_members(body, unknown);
   return lls_api_params_read(body, &context, out, error);
 }
 

@@ -24,6 +24,14 @@ bool lls_unknown_add(struct lls_unknown_names *names, const char *name);
 void lls_unknown_drop(struct lls_unknown_names *names, json_t *body,
                       const char *const *dropped);
 void lls_unknown_free(struct lls_unknown_names *names);
+/* Adds PATH.NAME for each member of the object that asks for something and whose name is
+ * not in `known`, words with a space between two. */
+void lls_unknown_add_members(struct lls_unknown_names *names, const json_t *object,
+                             const char *path, const char *known);
+/* The same for the objects at the path in the body: member names with a dot between two,
+ * through every element of arrays. */
+void lls_unknown_add_at(struct lls_unknown_names *names, const json_t *body,
+                        const char *path, const char *known);
 
 /* [any] Returns a request's body as JSON, which the caller releases, or NULL with *error
  * set. */

@@ -83,8 +83,8 @@ static const char *const harmless[] = {
 };
 
 /* Parameters that are true where a request leaves them out: false asks for something. */
-static const char *const on_by_default[] = {"detokenize", "spaces_between_special_tokens",
-                                            "truncate"};
+static const char *const on_by_default[] = {"detokenize", "parse_tool_calls",
+                                            "spaces_between_special_tokens", "truncate"};
 
 const char *const lls_param_variables[] = {"reasoning_effort", "enable_thinking",
                                            "thinking", "documents", NULL};

@@ -69,6 +69,17 @@ is ignored(ask('completions', prompt => 'x', max_tokens => 1, messages => [1], n
 is ignored(ask('embeddings', input => 'x', input_type => 'query')), 'input_type', 'embeddings';
 is ignored(ask('responses', input => 'x', max_output_tokens => 16, include => ['reasoning.encrypted_content'], top_logprobs => 3, max_tool_calls => 2, reasoning => { summary => 'auto' },
     text => { verbosity => 'low' }, metadata => { a => 'b' }, store => $true)), 'include.reasoning.encrypted_content max_tool_calls reasoning.summary top_logprobs verbosity', 'a response';
+is ignored(chat(messages => [{ role => 'user', mood => 'glad', content => [{ type => 'text', text => 'x', prompt_cache_breakpoint => { mode => 'explicit' } }], refusal => undef, annotations => [] }],
+    response_format => { type => 'json_schema', json_schema => { name => 'n', description => 'd', schema => { type => 'object' } } })), 'messages.content.prompt_cache_breakpoint messages.mood response_format.json_schema.description', '  members of messages, parts and forms';
+is_deeply [map { ignored(chat(parse_tool_calls => $_)) } $false, $true], ['parse_tool_calls', ''], "  llama.cpp's parse_tool_calls where it is false";
+my %function = (type => 'function', name => 'f', parameters => { type => 'object' });
+is ignored(ask('responses', max_output_tokens => 16, reasoning => { mode => 'm', context => 'auto' }, tools => [{ %function, defer_loading => $true }, { type => 'web_search', filters => { x => 1 } }],
+    input => [{ role => 'user', phase => 'p', content => [{ type => 'input_text', text => 'x', prompt_cache_breakpoint => { mode => 'explicit' } }] },
+        { type => 'function_call', call_id => 'c', name => 'f', arguments => '{}', namespace => 'n' }, { type => 'function_call_output', call_id => 'c', output => 'x', caller => { type => 'direct' } }])),
+    'input.caller input.content.prompt_cache_breakpoint input.namespace input.phase reasoning.context reasoning.mode tools.defer_loading tools.web_search', '  members of items and tools';
+is ignored($server->post('/v1/messages', { @ask, system => [{ type => 'text', text => 'x', citations => [{ type => 'x' }] }], messages => [{ role => 'user', mood => 'glad', content => [{ type => 'tool_result', tool_use_id => 'c', toolset_name => 't', content => 'x' }] }] })),
+    'messages.content.toolset_name messages.mood system.citations', '  members of blocks';
+is ignored($server->post('/api/chat', { messages => $ask[1], raw => $true, stream => $false, options => { num_predict => 1 } })), 'raw', "  Ollama's raw in a chat";
 is ignored($server->post('/tokenize', { prompt => 'x', nonsense => 1 })), 'nonsense', 'tokenize';
 is ignored($server->post('/detokenize', { tokens => [1], nonsense => 1 })), 'nonsense', 'detokenize';
 is ignored(chat(structured_outputs => { json => {}, whitespace_pattern => ' ' })), 'structured_outputs.whitespace_pattern', 'a member of structured_outputs';

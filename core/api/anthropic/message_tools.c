@@ -20,26 +20,6 @@ static int bad_tool(struct lls_api_error *error, size_t index, const char *why)
   return lls_api_fail(error, 400, NULL, "tools", "tools.%zu %s", index, why);
 }
 
-/* Notes members of a tool that have no effect. */
-static void note_members(const json_t *tool, struct lls_unknown_names *unknown)
-{
-  static const char *const known[] = {"type",         "name",   "description",
-                                      "input_schema", "strict", "cache_control"};
-  const char *name;
-  json_t *value;
-  json_object_foreach((json_t *)tool, name, value)
-  {
-    char note[NOTE_BYTES];
-    size_t i = 0;
-    while (i < sizeof known / sizeof *known && strcmp(known[i], name) != 0)
-      i++;
-    snprintf(note, sizeof note, "tools.%s", name);
-    if (i == sizeof known / sizeof *known && !json_is_null(value) &&
-        !json_is_false(value))
-      lls_unknown_add(unknown, note);
-  }
-}
-
 static void note_foreign(const json_t *tool, struct lls_unknown_names *unknown)
 {
   char note[NOTE_BYTES];
@@ -84,7 +64,8 @@ static int add_tool(const json_t *tool, size_t index, json_t *out,
                     "must have a \"name\" of letters, digits, and _ - . alone");
   if (!json_is_object(json_object_get(tool, "input_schema")))
     return bad_tool(error, index, "must have an \"input_schema\" that is an object");
-  note_members(tool, unknown);
+  lls_unknown_add_members(unknown, tool, "tools",
+                          "type name description input_schema strict cache_control");
   json_array_append_new(out, chat_tool(tool));
   return 0;
 }

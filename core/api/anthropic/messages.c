@@ -225,6 +225,19 @@ static int add_messages(const json_t *body, json_t *chat, struct lls_api_error *
   return 0;
 }
 
+/* Reports members of messages and their blocks that the model does not see. */
+static void note_members(const json_t *body, struct lls_unknown_names *unknown)
+{
+  static const char *const places[][2] = {
+      {"messages", "role content"},
+      {"messages.content", "type text cache_control id name input tool_use_id content "
+                           "is_error thinking signature data"},
+      {"messages.content.content", "type text cache_control"},
+      {"system", "type text cache_control"}};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+    lls_unknown_add_at(unknown, body, places[i][0], places[i][1]);
+}
+
 static int fill(const json_t *body, json_t *chat, struct lls_unknown_names *unknown,
                 struct lls_api_error *error)
 {
@@ -233,6 +246,7 @@ static int fill(const json_t *body, json_t *chat, struct lls_unknown_names *unkn
       add_thinking(body, chat, error) != 0 || add_output(body, chat, error) != 0 ||
       add_user(body, chat, unknown, error) != 0)
     return -1;
+  note_members(body, unknown);
   const char *hint;
   if (lls_messages_hint(body, &hint, error) != 0)
     return -1;

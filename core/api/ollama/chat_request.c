@@ -299,6 +299,8 @@ static int fill(json_t *form, bool chat, bool raw, struct lls_unknown_names *unk
     return -1;
   if (raw && json_object_get(form, "max_tokens") == NULL)
     json_object_set_new(form, "max_tokens", json_integer(-1));
+  if (chat && json_is_true(json_object_get(form, "raw")))
+    lls_unknown_add(unknown, "raw");
   json_object_del(form, "raw");
   if (raw) {
     const json_t *text = json_object_get(form, "prompt");

@@ -209,14 +209,21 @@ static void note_ignored(const json_t *body, struct lls_unknown_names *unknown)
                                       "max_tokens",
                                       "stream_options",
                                       "max_completion_tokens"};
-  const json_t *reasoning = json_object_get(body, "reasoning");
+  static const char *const places[][2] = {
+      {"reasoning", "effort"},
+      {"text.format", "type name schema strict"},
+      {"input", "type role content id status call_id name arguments output input summary "
+                "encrypted_content"},
+      {"input.content", "type text refusal annotations logprobs"},
+      {"input.output", "type text"},
+      {"tools", "type name description parameters strict format function"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (is_given(json_object_get(body, names[i])))
       lls_unknown_add(unknown, names[i]);
   if (is_given(json_object_get(body, "top_logprobs")) && !wants_logprobs(body))
     lls_unknown_add(unknown, "top_logprobs");
-  if (is_given(json_object_get(reasoning, "summary")))
-    lls_unknown_add(unknown, "reasoning.summary");
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+    lls_unknown_add_at(unknown, body, places[i][0], places[i][1]);
   note_include(body, unknown);
 }
 
