@@ -147,6 +147,7 @@ static void note_members(const json_t *body, struct lls_unknown_names *unknown)
       {"messages", "role content name tool_calls tool_call_id reasoning "
                    "reasoning_content"},
       {"messages.content", "type text"},
+      {"messages.tool_calls", "id type function index"},
       {"response_format.json_schema", "name schema strict"}};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
     lls_unknown_add_at(unknown, body, places[i][0], places[i][1]);

@@ -71,6 +71,7 @@ is ignored(ask('responses', input => 'x', max_output_tokens => 16, include => ['
     text => { verbosity => 'low' }, metadata => { a => 'b' }, store => $true)), 'include.reasoning.encrypted_content max_tool_calls reasoning.summary top_logprobs verbosity', 'a response';
 is ignored(chat(messages => [{ role => 'user', mood => 'glad', content => [{ type => 'text', text => 'x', prompt_cache_breakpoint => { mode => 'explicit' } }], refusal => undef, annotations => [] }],
     response_format => { type => 'json_schema', json_schema => { name => 'n', description => 'd', schema => { type => 'object' } } })), 'messages.content.prompt_cache_breakpoint messages.mood response_format.json_schema.description', '  members of messages, parts and forms';
+is ignored(chat(messages => [@{ $ask[1] }, { role => 'assistant', tool_calls => [{ id => 'c', type => 'custom', custom => { name => 'f', input => 'x' } }] }, @{ $ask[1] }])), 'messages.tool_calls.custom', '  and of calls';
 is_deeply [map { ignored(chat(parse_tool_calls => $_)) } $false, $true], ['parse_tool_calls', ''], "  llama.cpp's parse_tool_calls where it is false";
 my %function = (type => 'function', name => 'f', parameters => { type => 'object' });
 is ignored(ask('responses', max_output_tokens => 16, reasoning => { mode => 'm', context => 'auto' }, tools => [{ %function, defer_loading => $true }, { type => 'web_search', filters => { x => 1 } }],

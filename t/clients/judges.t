@@ -25,6 +25,7 @@ my %clients = (
     lm_eval     => [demo => 'lm_eval[api]'],
     ollama      => [fake => 'ollama'],
     openai_agents => [demo => 'openai-agents'],
+    parameters => [demo => 'openai', 'anthropic'],
     pydantic_ai => [fake => 'pydantic-ai-slim[openai]'],
 );
 
