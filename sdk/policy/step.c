@@ -34,9 +34,15 @@ void lls_pol_step_begin(struct lls_pol_step *s, const struct lls_step_view *view
   };
 }
 
+/* Every decode comes before any guess: of two decodes and many guesses both run. */
 void lls_pol_step_drafts(struct lls_pol_step *s, const struct lls_cost *cost)
 {
+  uint64_t own = 0;
   lls_pol_drafts_choose(&s->drafts, cost, s->view);
+  for (uint32_t i = 0; i < s->view->n_running; i++)
+    if (lls_request_decodes(s->view->running[i]))
+      own += lls_request_pending(s->view->running[i]);
+  s->draft_tokens = own < s->tokens ? s->tokens - (uint32_t)own : 0;
 }
 
 uint32_t lls_pol_step_drafts_of(const struct lls_pol_step *s, const struct lls_request *r,
@@ -44,7 +50,8 @@ uint32_t lls_pol_step_drafts_of(const struct lls_pol_step *s, const struct lls_r
 {
   if (r->drafted_tokens == 0 || tokens < lls_request_pending(r) || tokens > s->tokens)
     return 0;
-  return lls_pol_min(lls_pol_drafts_of(&s->drafts, r), s->tokens - tokens);
+  return lls_pol_min(lls_pol_drafts_of(&s->drafts, r),
+                     lls_pol_min(s->draft_tokens, s->tokens - tokens));
 }
 
 void lls_pol_step_end(struct lls_pol_step *s)
@@ -63,6 +70,7 @@ void lls_pol_step_run(struct lls_pol_step *s, const struct lls_request *r,
   s->runs++;
   s->sequences--;
   s->tokens -= tokens + drafts;
+  s->draft_tokens -= drafts;
   s->prompts += r->state == LLS_DECODING ? 0 : tokens;
 }
 

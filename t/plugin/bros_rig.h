@@ -236,6 +236,8 @@ static inline void pack(struct rig *g, uint32_t b_curr)
   rollback(g, 0);
   g->b.seats = b_curr;
   lls_pol_step_begin(&s, v, &g->plan, 0);
+  s.drafts.least = 0; /* any guess is likely enough */
+  s.draft_tokens = v->max_tokens;
   bros_look(&g->b, v);
   g->b.guaranteed = bros_is_guaranteed(&g->b);
   bros_pack(&g->b, &s);

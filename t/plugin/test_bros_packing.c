@@ -224,6 +224,27 @@ static void test_no_replace(void **state)
   rig_free(&g);
 }
 
+/* A prompt takes most of the step, and guesses what no request of the batch needs. */
+static void test_guesses_take_what_is_left(void **state)
+{
+  (void)state;
+  struct rig g;
+  static const float odds[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  rig_init(&g);
+  g.engine.max_step_tokens = 70;
+  for (uint32_t i = 0; i < 4; i++) {
+    struct lls_request *r = decode(&g, BE, 0, 100);
+    r->draft_odds = odds;
+    r->drafted_tokens = 4;
+  }
+  prompt(&g, RT, .1, 60);
+  pack(&g, 8);
+  expect_items(&g, "4 0 1 2 3");
+  for (uint32_t i = 0; i < 5; i++)
+    assert_int_equal(g.items[i].drafts, i == 1 ? 4 : i == 2 ? 2 : 0); /* 70 - 60 - 4 */
+  rig_free(&g);
+}
+
 /* ---- memory -------------------------------------------------------------------- */
 
 /* Best-effort requests are dropped first, the latest first, then real-time ones, the
@@ -538,6 +559,7 @@ int main(void)
       cmocka_unit_test(test_starvation_guard),
       cmocka_unit_test(test_be_min_share),
       cmocka_unit_test(test_no_replace),
+      cmocka_unit_test(test_guesses_take_what_is_left),
       cmocka_unit_test(test_drops),
       cmocka_unit_test(test_no_drop_for_nothing),
       cmocka_unit_test(test_arriving),

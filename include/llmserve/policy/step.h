@@ -41,6 +41,7 @@ struct lls_pol_step { /* one plan in the making */
   uint32_t total_units, watermark_units;
   uint32_t sure; /* growths by a block possible without checking the free memory */
   struct lls_pol_drafts drafts; /* see lls_pol_step_drafts */
+  uint32_t draft_tokens; /* of the step that guesses may take; decodes have theirs */
 };
 
 /* Reserves unconditionally, if possible also for the guesses that are verified with all
@@ -61,7 +62,8 @@ enum lls_pol_step_answer {
 void lls_pol_step_begin(struct lls_pol_step *, const struct lls_step_view *,
                         struct lls_plan *, double watermark);
 /* Chooses the guesses that this plan verifies (drafts.h): lls_pol_step_reserve reserves
- * for them, and lls_pol_step_run plans them. Without this call it is none. */
+ * for them, and lls_pol_step_run plans them. Without this call it is none. Called when
+ * `tokens` is set; a decode that runs later keeps its tokens of the step. */
 void lls_pol_step_drafts(struct lls_pol_step *, const struct lls_cost *);
 /* Returns how many guesses a run of `tokens` verifies. */
 uint32_t lls_pol_step_drafts_of(const struct lls_pol_step *, const struct lls_request *,

@@ -29,7 +29,6 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct accelgen *a = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
-  lls_pol_step_drafts(&s, a->base.host->cost);
   measure(a);
   lls_pol_fit_look(&a->fit, view);
   accelgen_look(a, view);
@@ -39,6 +38,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   s.watermark_units =
       a->fit.growth_units; /* a prompt is admitted if one block is left free besides it */
   s.tokens = a->budget;
+  lls_pol_step_drafts(&s, a->base.host->cost);
   s.sequences = lls_pol_min((uint32_t)a->params.max_seqs, view->max_sequences);
   if (a->params.victims == ACCELGEN_LITERAL) {
     accelgen_admit_literally(a, &s);

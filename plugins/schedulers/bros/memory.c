@@ -175,6 +175,7 @@ void bros_settle(struct bros *b, struct lls_pol_step *s)
   LLS_POL_CHECK(b->n_deferred == b->n_replaced);
   undo(b, s, first);
   b->n_deferred = 0;
+  s->draft_tokens = 0; /* s->tokens is that of the last candidate */
   ready->n = 0;
   for (uint32_t i = 0; i < n; i++) {
     struct bros_candidate *c = ready->items[i];

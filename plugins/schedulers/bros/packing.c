@@ -308,19 +308,37 @@ void bros_pack(struct bros *b, struct lls_pol_step *s)
   LLS_POL_CHECK(batch_size(b) <= b->seats);
 }
 
-static void emit(struct lls_pol_step *s, const struct bros_list *ready, bool prompts)
+static uint32_t tokens_of(const struct bros_list *ready)
 {
+  uint32_t tokens = 0;
   for (uint32_t i = 0; i < ready->n; i++)
-    if (ready->items[i]->prompt == prompts)
-      lls_pol_step_run(s, ready->items[i]->request, ready->items[i]->tokens);
+    tokens += ready->items[i]->tokens;
+  return tokens;
+}
+
+/* s->tokens was set for each candidate in turn: a run has its own, and its guesses take
+ * of those that no request of the batch needs (*spare). */
+static void emit(struct lls_pol_step *s, const struct bros_list *ready, bool prompts,
+                 uint32_t *spare)
+{
+  for (uint32_t i = 0; i < ready->n; i++) {
+    const struct bros_candidate *c = ready->items[i];
+    if (c->prompt != prompts)
+      continue;
+    s->tokens = c->tokens + *spare;
+    lls_pol_step_run(s, c->request, c->tokens);
+    *spare = s->tokens;
+  }
 }
 
 /* Prompts first, then decodes (section 6). */
 void bros_emit(struct bros *b, struct lls_pol_step *s)
 {
+  uint32_t used = tokens_of(&b->rt_ready) + tokens_of(&b->be_ready);
+  uint32_t most = s->view->max_tokens, spare = used < most ? most - used : 0;
   for (int prompts = 1; prompts >= 0; prompts--) {
-    emit(s, &b->rt_ready, prompts);
-    emit(s, &b->be_ready, prompts);
+    emit(s, &b->rt_ready, prompts, &spare);
+    emit(s, &b->be_ready, prompts, &spare);
   }
   for (uint32_t i = 0; i < b->arriving.n; i++)
     lls_plan_add(s->plan, LLS_PLAN_UPLOAD, b->arriving.items[i]->request);

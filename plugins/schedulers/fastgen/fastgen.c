@@ -109,10 +109,10 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct fastgen *f = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
-  lls_pol_step_drafts(&s, f->base.host->cost);
   /* without chunked prefill a prompt longer than the budget could never run */
   if (f->base.host->engine->chunked_prefill)
     s.tokens = lls_pol_min(s.tokens, (uint32_t)f->params.budget);
+  lls_pol_step_drafts(&s, f->base.host->cost);
   s.sequences = lls_pol_min(s.sequences, (uint32_t)f->params.max_seqs);
   lls_pol_backlog_begin(&f->waiting.backlog, view);
   do {
