@@ -99,8 +99,7 @@ static void fill_heavy(struct lls_instance *in, struct lls_live *live, uint64_t 
     lls_masks_charge(in, left, lls_constraint_fill(in, live, most));
 }
 
-static void fill_row(struct lls_instance *in, struct lls_live *live,
-                     struct lls_engine_sequence *s, uint64_t *left)
+static void fill_row(struct lls_instance *in, struct lls_live *live, uint64_t *left)
 {
   struct lls_constraint *c = &live->constraint;
   if (!c->whole && lls_masks_are_light(in, live))
@@ -109,11 +108,25 @@ static void fill_row(struct lls_instance *in, struct lls_live *live,
     fill_heavy(in, live, left);
   c->postponed = !c->whole;
   in->status.postponed_draws += c->postponed;
-  if (!c->whole)
-    return;
-  lls_constraint_cut(in, live);
-  if (s->drafts > 0)
-    lls_masks_charge(in, left, lls_drafts_fill_masks(in, live, s));
+  if (c->whole)
+    lls_constraint_cut(in, live);
+}
+
+/* Fills the masks behind guesses with the rest of the budget. They leave no debt, which
+ * held requests would pay: without its mask a guess does not count. */
+static void fill_guesses(struct lls_instance *in, uint64_t left)
+{
+  struct lls_step_batch *b = &in->batch;
+  for (uint32_t i = 0; i < b->n; i++) {
+    struct lls_live *live = b->live[i];
+    if (live->constraint.grammar == NULL || b->sequences[i].drafts == 0 ||
+        !live->constraint.whole)
+      continue;
+    if (left > 0)
+      left -= lls_least_u64(left, lls_drafts_fill_masks(in, live, &b->sequences[i]));
+    else
+      live->n_usable = 1;
+  }
 }
 
 /* Shares the rest of the budget among held requests, beginning with another in each
@@ -146,7 +159,8 @@ void lls_masks_fill(void *context)
   uint64_t left = lls_masks_begin(in, has_others(in));
   for (uint32_t i = 0; i < b->n; i++)
     if (b->live[i]->constraint.grammar != NULL && b->sequences[i].sampling != NULL)
-      fill_row(in, b->live[i], &b->sequences[i], &left);
+      fill_row(in, b->live[i], &left);
   fill_held(in, &left);
+  fill_guesses(in, left);
   in->masks.mask_ns = lls_instance_now(in) - began_ns;
 }
