@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/check.h"
+#include "core/base/least.h"
 #include "core/instance/lists.h"
 #include "core/lora/lora.h"
 
@@ -56,6 +57,14 @@ static void carve_biases(struct carver *c, const struct lls_submission *s,
       carve(c, b->n_sequences * sizeof *p->dry.breakers.sequences);
 }
 
+/* Returns how many of the expected tokens are kept: none where nothing guesses, and no
+ * more than the text can have. */
+static uint32_t expected_of(const struct lls_submission *s,
+                            const struct lls_live_context *context, uint32_t max_length)
+{
+  return context->max_drafts > 0 ? lls_least_u32(s->n_expected, max_length) : 0;
+}
+
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
                                const struct lls_live_context *context,
                                uint32_t max_length, uint32_t n_eos_tokens,
@@ -77,7 +86,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.allowed = carve(c, n_allowed * sizeof *p.allowed);
   p.bad_words = carve(c, s->n_bad_words * sizeof *p.bad_words);
   p.held = carve(c, n_held * sizeof *p.held);
-  p.expected = carve(c, s->n_expected * sizeof *p.expected);
+  p.expected = carve(c, expected_of(s, context, max_length) * sizeof *p.expected);
   p.scores = carve(c, n_scores * sizeof *p.scores);
   p.pooled = carve(c, n_pooled * sizeof *p.pooled);
   carve_biases(c, s, context->vocabulary, max_length, &p);
@@ -121,8 +130,6 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->tenant_name = p->tenant_name;
   v->adapter = s->adapter;
   v->adapter_name = p->adapter_name;
-  v->expected = p->expected;
-  v->n_expected = s->n_expected;
   v->user = live->user;
 }
 
@@ -222,7 +229,9 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   struct lls_live *live = p.live;
 
   copy(p.tokens, s->tokens, s->n_tokens * sizeof *p.tokens);
-  copy(p.expected, s->expected, s->n_expected * sizeof *p.expected);
+  live->view.expected = p.expected;
+  live->view.n_expected = expected_of(s, context, max_length);
+  copy(p.expected, s->expected, live->view.n_expected * sizeof *p.expected);
   copy(p.stop_tokens, s->stop_tokens, s->n_stop_tokens * sizeof *p.stop_tokens);
   copy(p.stop_tokens + s->n_stop_tokens, context->eos_tokens,
        n_eos_tokens * sizeof *p.stop_tokens);
