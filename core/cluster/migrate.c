@@ -125,6 +125,8 @@ static void make_offer(struct lls_instance *in, struct lls_live *live, uint32_t 
   in->migration.offered[v->slot].tokens =
       NULL; /* the request owns them and may end first */
   in->migration.offered[v->slot].user = NULL;
+  in->migration.offered[v->slot].n_expected = 0;
+  in->migration.offered[v->slot].drafted_tokens = 0;
   in->migration.n_offered++;
   lls_offered_put(in, v->slot, target);
   in->status.handed_over++;

@@ -199,6 +199,8 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   lls_policy_stats_forget(in, &adopt);
   in->preempt_mode = r->compat.preempt_mode;
   in->drafting.on = r->compat.drafts;
+  if (adopt.drafter.replaced)
+    in->drafting.debt_ns = 0; /* its successor's time is its own */
   in->caps.async_transfers = lls_compat_has_transfers(in, &next.cache.module->cache);
   next.scheduler.host->caps.async_transfers = in->caps.async_transfers;
   next.predictor.host->caps.async_transfers = in->caps.async_transfers;

@@ -47,6 +47,9 @@ static void forget_pointers(struct lls_request *r)
   r->user = NULL;
   r->session = NULL;
   r->expected = NULL;
+  r->drafts = NULL;
+  r->draft_odds = NULL;
+  r->n_expected = r->drafted_tokens = 0;
 }
 
 static void add(struct lls_history *h, const struct lls_request *r)

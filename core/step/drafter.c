@@ -60,9 +60,10 @@ static void draft(struct lls_instance *in, struct lls_live *live, uint32_t room)
   struct lls_policies *p = &in->policies;
   int32_t tokens[LLS_MAX_DRAFTS];
   float odds[LLS_MAX_DRAFTS];
-  struct lls_draft out = {
+  const uint32_t max = lls_least_u32(room, LLS_MAX_DRAFTS);
+  struct lls_draft out = { /* the plugin may write to it */
       .size = sizeof out,
-      .max = lls_least_u32(room, LLS_MAX_DRAFTS),
+      .max = max,
       .tokens = tokens,
       .odds = odds,
   };
@@ -72,9 +73,9 @@ static void draft(struct lls_instance *in, struct lls_live *live, uint32_t room)
   }
   live->drafted_length = lls_request_length(&live->view);
   int n = LLS_CALL(p, drafter, draft, &live->view, &out);
-  if (n > (int)out.max)
+  if (n > (int)max)
     lls_policy_breach(p->drafter.host, "draft for request %llu returns %d, of %u tokens",
-                      (unsigned long long)live->view.id, n, out.max);
+                      (unsigned long long)live->view.id, n, max);
   else if (n > 0)
     take(in, live, (uint32_t)n, tokens, odds);
 }

@@ -10,6 +10,7 @@
 
 #define REQUESTS   8
 #define MAX_DRAFTS 4
+#define EXPECTED   60 /* tokens that the client expects; more than a text has are cut */
 
 static struct told { /* the calls about one request */
   uint64_t id;
@@ -57,6 +58,8 @@ static int draft(void *self, const struct lls_request *r, struct lls_draft *out)
     out->tokens[i] = drafting.token;
     out->odds[i] = drafting.odds;
   }
+  if (drafting.returns == 1000)
+    out->max = 1000; /* the core goes by its own */
   return drafting.returns > 0 && drafting.returns <= MAX_DRAFTS &&
                  drafting.returns > (int)out->max
              ? (int)out->max
@@ -66,6 +69,8 @@ static int draft(void *self, const struct lls_request *r, struct lls_draft *out)
 static void on_arrival(void *self, const struct lls_request *r)
 {
   (void)self;
+  uint32_t most = r->prompt_tokens + r->max_new_tokens;
+  assert_int_equal(r->n_expected, most < EXPECTED ? most : EXPECTED);
   told_of(r->id)->arrived++;
 }
 
@@ -126,8 +131,10 @@ static void open_harness(struct harness *h, struct lls_plugin_module *module,
 
 static uint64_t submit(struct harness *h, uint32_t n, uint32_t max_new_tokens)
 {
-  static const int32_t prompt[60] = {5, 6, 7, 8};
+  static const int32_t prompt[EXPECTED] = {5, 6, 7, 8};
   struct lls_submission s = harness_submission(prompt, n, max_new_tokens, h);
+  s.expected = prompt;
+  s.n_expected = EXPECTED;
   uint64_t id;
   assert_int_equal(lls_loop_submit(h->loop, &s, &id, NULL), 0);
   return id;

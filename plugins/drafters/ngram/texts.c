@@ -169,6 +169,7 @@ static int32_t next_token(struct text *t, const struct lls_request *r)
     t->expected++;
     automaton_separate(&t->automaton);
     t->begin = t->automaton.n;
+    t->skip = t->read;
   }
   return r->tokens[t->read++];
 }
