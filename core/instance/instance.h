@@ -102,7 +102,11 @@ struct lls_instance {
   struct lls_transaction transaction;
   struct lls_step_batch batch;
   int64_t idle_until_ns; /* set by an empty plan, else 0 */
-  uint32_t empty_plans;  /* consecutive ones, with requests to run */
+  /* time at which the scheduler plans again for sessions, though no request is alive;
+   * LLS_NEVER: it need not */
+  int64_t sessions_ns;
+  bool wants_step;      /* the cache manager has copies to make, requests or not */
+  uint32_t empty_plans; /* consecutive ones, with requests to run */
 
   int32_t *eos_tokens; /* (n_eos_tokens) EOS tokens of the model */
   uint32_t n_eos_tokens;
@@ -162,11 +166,20 @@ static inline uint32_t lls_instance_alive(const struct lls_instance *in)
          in->migration.incoming.n + in->migration.fetching.n;
 }
 
-/* Returns true if a step is needed: for requests, or to move the blocks of requests
- * that it offered, as another instance asked. */
+/* Returns true if an answer has left blocks of a session whose lease is not decided yet,
+ * or leases of a closed session have to end: both need a transaction. */
+static inline bool lls_instance_has_leases_to_place(const struct lls_instance *in)
+{
+  return in->sessions.fresh != NULL || in->sessions.n_dropped > 0;
+}
+
+/* Returns true if a step is needed: for requests or sessions, for copies that the cache
+ * manager wants to make, or to move the blocks of requests that the instance offered, as
+ * another instance asked. */
 static inline bool lls_instance_has_work(const struct lls_instance *in)
 {
-  return lls_instance_alive(in) > 0 || in->migration.n_shifting > 0;
+  return lls_instance_alive(in) > 0 || in->migration.n_shifting > 0 ||
+         lls_instance_has_leases_to_place(in) || in->wants_step;
 }
 
 /* Does the work that the last step `deferred`. */

@@ -67,7 +67,7 @@ static const struct lls_callback_pair cache_pairs[] = {
 
 const struct lls_vtable_rules lls_cache_rules = {
     .name = "struct lls_cache_vtable",
-    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, changes),
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_cache_vtable, wants_step),
     .size = sizeof(struct lls_cache_vtable),
     .required = cache_required,
     .n_required = sizeof cache_required / sizeof *cache_required,

@@ -261,11 +261,12 @@ static bool check_kinds_of_placed(const struct lls_instance *in, struct tally *t
   return true;
 }
 
-/* Returns true if an empty plan has a reason: a transfer, or a request on its way between
- * instances. */
+/* Returns true if an empty plan has a reason: a transfer, a request on its way between
+ * instances, or that the step is for sessions or copies alone. */
 static bool may_idle(const struct lls_instance *in)
 {
-  return in->moving.n > 0 || in->migration.n_offered > 0 || in->migration.fetching.n > 0;
+  return lls_instance_alive(in) == 0 || in->moving.n > 0 || in->migration.n_offered > 0 ||
+         in->migration.fetching.n > 0;
 }
 
 /* Checks how long an empty plan idles, since it holds up all requests. */
@@ -372,4 +373,5 @@ void lls_instance_plan(struct lls_instance *in)
   if (in->observer.on_plan != NULL)
     in->observer.on_plan(in->observer.context, &view, &in->plan, planned);
   in->idle_until_ns = in->plan.n_items == 0 ? in->plan.idle_until_ns : 0;
+  in->sessions_ns = lls_instance_alive(in) == 0 ? in->plan.idle_until_ns : LLS_NEVER;
 }

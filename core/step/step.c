@@ -371,6 +371,30 @@ static bool finish(struct lls_instance *in, const struct lls_engine_result *resu
  * the simulator neither is always first. */
 static const int64_t poll_ns = 1000000;
 
+/* Returns true if the scheduler, in a plan without requests, has named a time at which it
+ * plans again for sessions that are still there. */
+static bool has_time_for_sessions(const struct lls_instance *in)
+{
+  return in->sessions_ns > 0 && in->sessions.n_idle > 0;
+}
+
+static bool needs_step(const struct lls_instance *in, int64_t now_ns)
+{
+  return lls_instance_has_work(in) ||
+         (has_time_for_sessions(in) && now_ns >= in->sessions_ns);
+}
+
+/* Says until when the thread may wait if nothing happens. */
+static void set_idle(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  in->wants_step = LLS_HAS(p, cache, wants_step) && LLS_CALL(p, cache, wants_step);
+  if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
+    in->idle_until_ns = lls_time_after(lls_instance_now(in), poll_ns);
+  else if (in->idle_until_ns <= 0 && has_time_for_sessions(in))
+    in->idle_until_ns = in->sessions_ns;
+}
+
 bool lls_instance_step(struct lls_instance *in, bool *busy)
 {
   LLS_ON_STEP(in);
@@ -382,7 +406,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
-  if (lls_instance_has_work(in)) {
+  if (needs_step(in, started_ns)) {
     plan_and_place(in);
     go_on = run(in, &result, busy) && go_on;
     lls_migrate_offer_late(in);
@@ -393,9 +417,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     if (!in->health.failed)
       lls_drafter_run(in);
   }
-  int64_t now_ns = lls_instance_now(in);
-  if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
-    in->idle_until_ns = now_ns < INT64_MAX - poll_ns ? now_ns + poll_ns : INT64_MAX;
+  set_idle(in);
   in->deferred = in->overlap != NULL && in->observer.on_step == NULL && go_on && *busy &&
                  lls_instance_has_work(in);
   if (!in->deferred)

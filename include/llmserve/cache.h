@@ -411,6 +411,11 @@ struct lls_cache_vtable {
    * STORED and REMOVED alternate for a key, and STORED is first. */
   size_t (*changes)(void *self, struct lls_block_change *out, size_t max);
 
+  /* [step] Outside of a transaction: returns true if commit would list copies that no
+   * verb has asked for. The core then makes steps although no request is alive, so that
+   * such copies do not wait for the next request. */
+  bool (*wants_step)(void *self);
+
   /* version 1 ends here */
 };
 

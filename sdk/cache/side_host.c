@@ -82,6 +82,15 @@ static struct lls_pol_kept *oldest(struct lls_pol_side *m)
   return best;
 }
 
+bool lls_pol_side_wants_host(const struct lls_pol_side *m)
+{
+  const struct lls_pol_tree_tier *at = &m->tree.tiers[LLS_TIER_DEVICE];
+  bool wants = false;
+  for (uint32_t kind = 0; kind < at->slabs->n_classes; kind++)
+    wants |= at->kept[kind].ahead != LLS_POL_NIL;
+  return wants && m->tree.n_tiers > 1 && m->shares;
+}
+
 void lls_pol_side_to_host(struct lls_pol_side *m, uint64_t units)
 {
   struct lls_pol_kept *list;

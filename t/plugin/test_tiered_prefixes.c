@@ -302,6 +302,31 @@ static void test_with_a_window(void **state)
   }
 }
 
+/* No further request is needed for it: what a later one takes at once is on the host. */
+static void test_an_idle_server_copies_to_the_host(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.int8 = int8;
+    o.host_units = o.device_units = int8 == LLS_INT8_ALL ? 200 : 64;
+    assert_int_equal(bed_open(&bed, &o), 0);
+    uint32_t all = host_free(&bed), steps = 0;
+    submit(&bed, 96, 100, 1);
+    bed_step(&bed);
+    assert_int_equal(bed_alive(&bed), 0);
+    while (lls_instance_has_work(bed.in) && steps++ < 50)
+      bed_step(&bed);
+    assert_in_range(steps, 1, 20);
+    assert_true(lls_instance_idle_ns(bed.in) == LLS_NEVER);
+    bed_stats(&bed);
+    assert_int_equal(bed_figure(&bed, "blocks_to_host"), 6);
+    assert_int_equal(host_free(&bed), all); /* kept blocks are free ones */
+    bed_close(&bed);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -314,6 +339,7 @@ int main(void)
       cmocka_unit_test(test_nothing_is_shared_if_off),
       cmocka_unit_test(test_handed_over),
       cmocka_unit_test(test_with_a_window),
+      cmocka_unit_test(test_an_idle_server_copies_to_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

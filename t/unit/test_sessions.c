@@ -242,6 +242,8 @@ static struct {
   /* items that the scheduler plans for the first session */
   uint32_t plans_kind, plans_tier;
   int64_t plans_until_ns;
+  uint32_t plans;
+  int64_t plans_again_ns; /* after a plan without requests */
   /* the manager's last lease, and what it answers instead of the manager below; 0: not */
   uint32_t retains, fetches;
   struct lls_retained lease;
@@ -270,6 +272,9 @@ static int see_plan(void *self, const struct lls_step_view *view, struct lls_pla
   for (uint32_t i = 0; i < view->n_sessions; i++)
     assert_int_equal(view->sessions[i]->alive, 0);
   int rc = seen.below->plan(self, view, plan);
+  seen.plans++;
+  if (seen.plans_again_ns > 0 && plan->n_items == 0)
+    plan->idle_until_ns = view->now_ns + seen.plans_again_ns;
   if (view->n_sessions > 0 && seen.plans_kind == LLS_PLAN_RETAIN)
     lls_plan_retain(plan, view->sessions[0], seen.plans_tier, seen.plans_until_ns);
   if (view->n_sessions > 0 && seen.plans_kind == LLS_PLAN_FETCH)
@@ -421,6 +426,33 @@ static void test_policies_see_sessions(void **state)
   assert_int_equal(seen.ended, 0);
   harness_close(&h);
   assert_int_equal(seen.ended, 1);
+}
+
+/* A server without requests plans for its sessions when an answer has left one, and again
+ * at the time that the scheduler names. */
+static void test_an_idle_server_plans_for_sessions(void **state)
+{
+  (void)state;
+  struct harness h;
+  open_watched(&h, 1);
+  seen.plans_kind = LLS_PLAN_FETCH;
+  seen.plans_tier = LLS_TIER_DEVICE;
+  seen.plans_again_ns = S / 1000;
+  run_turn(&h, "agent", 1);
+  uint32_t plans = seen.plans;
+  assert_int_equal(seen.fetches, 0);
+  assert_true(lls_loop_step(h.loop) >= 0);
+  assert_int_equal(seen.plans, plans + 1);
+  assert_int_equal(seen.fetches, 1);
+  seen.plans_again_ns = 0; /* the second time it names none */
+  assert_true(lls_loop_idle_ns(h.loop) <= S / 1000);
+  for (int64_t ns; (ns = lls_loop_idle_ns(h.loop)) != LLS_NEVER;) {
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+    assert_true(lls_loop_step(h.loop) >= 0);
+  }
+  assert_int_equal(seen.plans, plans + 2);
+  assert_int_equal(seen.fetches, 2);
+  harness_close(&h);
 }
 
 /* The instance that had the session before does not show it any more. */
@@ -627,6 +659,7 @@ int main(void)
       cmocka_unit_test(test_when_a_session_returns),
       cmocka_unit_test(test_the_table_is_bounded),
       cmocka_unit_test(test_policies_see_sessions),
+      cmocka_unit_test(test_an_idle_server_plans_for_sessions),
       cmocka_unit_test(test_a_session_moves),
       cmocka_unit_test(test_a_call_is_kept),
       cmocka_unit_test(test_a_scheduler_decides),

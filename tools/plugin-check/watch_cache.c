@@ -328,6 +328,9 @@ PASS(int, cache, need, TAG_STEP,
 PASS(uint32_t, cache, preempt_modes, TAG_MAIN, (void *self), w->self)
 PASS(int, cache, forms, TAG_STEP, (void *self, struct lls_form_info *out, size_t max),
      w->self, out, max)
+PASS(int, cache, retain, TAG_STEP, (void *self, const struct lls_retained *r), w->self, r)
+PASS(int, cache, fetch, TAG_STEP, (void *self, const struct lls_retained *r), w->self, r)
+PASS(bool, cache, wants_step, TAG_STEP, (void *self), w->self)
 static void stats(void *self, const struct lls_sink *s)
 {
   struct witness *w = self;
@@ -355,6 +358,9 @@ void watch_cache(struct watched *out)
   WATCHED(ours, preempt_modes);
   WATCHED(ours, prefix);
   WATCHED(ours, forms);
+  WATCHED(ours, retain);
+  WATCHED(ours, fetch);
+  WATCHED(ours, wants_step);
   WATCHED(ours, stats);
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);

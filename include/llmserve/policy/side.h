@@ -156,6 +156,8 @@ uint32_t lls_pol_side_prefix(struct lls_pol_side *, struct lls_pol_sequence *,
  * most `units` units of the host, beside the step: the last copies of a transaction,
  * after keep_states. */
 void lls_pol_side_to_host(struct lls_pol_side *, uint64_t units);
+/* Returns true if a kept block of the device was not looked at yet for that. */
+bool lls_pol_side_wants_host(const struct lls_pol_side *);
 /* Gives all blocks back; -ENOBUFS: the journal is full. */
 int lls_pol_side_drop(struct lls_pol_side *, struct lls_pol_sequence *);
 /* Gives back the blocks that have room but no token. */

@@ -155,6 +155,12 @@ static int upload(void *self, const struct lls_request *r, uint64_t *transfer)
   return start(self, r, false, transfer);
 }
 
+static bool wants_step(void *self)
+{
+  const struct tiered *m = self;
+  return m->params.to_host && lls_pol_side_wants_host(&m->side);
+}
+
 static void on_transfer(void *self, uint64_t transfer)
 {
   tiered_transferred(self, (uint32_t)transfer);
@@ -276,6 +282,7 @@ static const struct lls_cache_vtable vtable = {
     .retain = lls_pol_face_retain,
     .fetch = lls_pol_face_fetch,
     .changes = lls_pol_face_changes,
+    .wants_step = wants_step,
     .reconfigure = reconfigure,
     .export_state = lls_pol_face_export,
     .import_state = lls_pol_face_import,
