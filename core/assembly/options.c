@@ -117,6 +117,7 @@ struct lls_loop_options lls_loop_options_of(const struct lls_config *c,
       .prompts = {.folder = c->server.state,
                   .most_bytes = (uint64_t)c->cache.kept_prompts},
       .block_events = c->server.kv_events[0] != '\0',
+      .disk = {.folder = c->server.state, .most_bytes = (uint64_t)c->cache.disk_space},
       .eos_tokens = model->eos,
       .n_eos_tokens = model->n_eos,
   };

@@ -125,6 +125,7 @@ struct lls_cache_config {      /* [cache] */
   const char *measurements; /* folder; "": the service's, if it has one */
   int64_t measure;          /* enum lls_measure_choice */
   int64_t kept_prompts;     /* bytes in the state folder; 0 = none */
+  int64_t disk_space;       /* bytes in the state folder; 0 = none */
   int64_t isolate;          /* enum lls_isolate */
   int64_t lease_tool, lease_end, session_memory; /* see struct lls_lease_limits */
 };

@@ -334,6 +334,10 @@ static void check_kept_prompts(struct lls_loading *l)
     lls_loading_error(l, lls_loading_line(l, "cache", "kept_prompts"),
                       "[cache] kept_prompts: they are kept in the folder of [server] "
                       "state, which is not set");
+  if (c->cache.disk_space > 0 && c->server.state[0] == '\0')
+    lls_loading_error(l, lls_loading_line(l, "cache", "disk_space"),
+                      "[cache] disk_space: it is in the folder of [server] state, which "
+                      "is not set");
 }
 
 /* Checks a path that the server writes. If it does not exist the server may create it,

@@ -405,6 +405,12 @@ static const struct lls_param cache_params[] = {
         "space in [server] state, for each instance, for prompt prefixes that are in the "
         "cache when the server ends, so that the next start with the same model and "
         "settings need not compute them; 0: nothing is kept"),
+    LLS_PARAM_BYTES(
+        cache, disk_space, "0", 0, 1125899906842624,
+        "space in [server] state, for each instance, for blocks of prompts and answers, "
+        "which are written there as they are computed and read back when a prompt that "
+        "begins with them is not in the cache any more, or after a restart with the same "
+        "model and settings; 0: none"),
     LLS_PARAM_CHOICE(
         cache, isolate, "auto", "auto|tenant|none",
         "isolation of cached prefixes: tenant: a prompt is found in the cache by its own "

@@ -41,6 +41,7 @@
 
 struct lls_block_events;
 struct lls_cost_model;
+struct lls_disk_tier;
 struct lls_engine;
 struct lls_fetches;
 struct lls_log;
@@ -78,8 +79,9 @@ struct lls_instance {
   const struct lls_devices *builtin;
   /* names of the served model, for the embedding service, or NULL */
   char *model_name, *model_folder;
-  char *prompts_folder;   /* where prompts are kept, or NULL */
-  uint64_t prompts_bytes; /* most bytes to keep; 0: none */
+  char *prompts_folder;       /* where prompts are kept, or NULL */
+  uint64_t prompts_bytes;     /* most bytes to keep; 0: none */
+  struct lls_disk_tier *disk; /* core/step/disk_tier.h; NULL: none */
 
   struct lls_request_table *table; /* by_slot is [step]'s, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;

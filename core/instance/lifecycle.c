@@ -209,6 +209,14 @@ void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_l
   lls_log_request(in->log, LLS_LOG_WARNING, host->name, live->label, fields, 2);
 }
 
+int lls_lifecycle_admit(struct lls_instance *in, struct lls_live *live)
+{
+  LLS_ON_STEP(in);
+  int rc = live->admitted ? 0 : LLS_CALL(&in->policies, cache, admit, &live->view);
+  live->admitted = rc == 0;
+  return rc;
+}
+
 void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
@@ -224,7 +232,8 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
   lls_lifecycle_predict(in, live);
   if (in->observer.on_arrival != NULL)
     in->observer.on_arrival(in->observer.context, &live->view);
-  int rc = LLS_CALL(p, cache, admit, &live->view);
+  int rc = lls_lifecycle_admit(in, live);
+  live->admitted = false; /* it may arrive again, elsewhere */
   if (rc < 0) {
     lls_lifecycle_log_refusal(in, live, rc);
     lls_lifecycle_finish(in, live, LLS_FINISH_CAPACITY);

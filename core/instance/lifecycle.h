@@ -16,6 +16,9 @@ struct lls_prediction;
 void lls_lifecycle_log_refusal(const struct lls_instance *, const struct lls_live *,
                                int rc);
 void lls_lifecycle_arrive(struct lls_instance *, struct lls_live *);
+/* Has the cache manager admit the request before it arrives, which then does not. Returns
+ * the manager's answer. */
+int lls_lifecycle_admit(struct lls_instance *, struct lls_live *);
 /* Takes over a request whose process is lost: all its tokens are prefilled again. */
 void lls_lifecycle_arrive_again(struct lls_instance *, struct lls_live *);
 void lls_lifecycle_predict(struct lls_instance *, struct lls_live *);

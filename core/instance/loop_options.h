@@ -120,7 +120,8 @@ struct lls_loop_options {
   const char *measurements;
   bool measure_always; /* measure even if the folder has measurements */
   struct lls_loop_prompts prompts;
-  bool block_events; /* lls_loop_block_events is called */
+  bool block_events;            /* lls_loop_block_events is called */
+  struct lls_loop_prompts disk; /* of blocks: core/step/disk_tier.h */
   bool trial; /* nothing is measured or run: only checks that the parts go together */
   const struct lls_log *log;
   struct lls_loop_observer observer; /* zeroed: none */

@@ -51,6 +51,11 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->shared_tokens += more->shared_tokens;
   sum->shared_on_host += more->shared_on_host;
   sum->shared_on_disk += more->shared_on_disk;
+  sum->disk_blocks_total += more->disk_blocks_total;
+  sum->disk_blocks_used += more->disk_blocks_used;
+  sum->disk_written_bytes += more->disk_written_bytes;
+  sum->disk_read_bytes += more->disk_read_bytes;
+  sum->disk_failed += more->disk_failed;
   sum->sessions_retained += more->sessions_retained;
   sum->sessions_fetched += more->sessions_fetched;
   sum->sessions_leased += more->sessions_leased;

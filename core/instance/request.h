@@ -83,6 +83,10 @@ struct lls_live {
   int32_t *tokens;         /* (max_length) prompt then output; in this allocation */
   struct lls_keys keys;    /* keys of the request's full blocks; in this allocation */
   uint32_t max_length;
+  /* of [step]: the cache manager has admitted it; leading blocks that are on disk or need
+   * not be written; tokens that were read from disk for it */
+  bool admitted;
+  uint32_t disk_blocks, disk_tokens;
   struct lls_sampling sampling;
   struct lls_logit_bias *biases; /* the client's, and room for those of DRY */
   uint32_t n_bias;               /* the client's */

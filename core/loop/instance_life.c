@@ -25,6 +25,7 @@
 #include "core/policy/policies.h"
 #include "core/record/measure.h"
 #include "core/record/persistent_prompts.h"
+#include "core/step/disk_tier.h"
 #include "core/step/drafts.h"
 
 static int allocate(struct lls_instance *in, uint32_t max_requests)
@@ -144,6 +145,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (rc == 0)
     rc = lls_persistent_prompts_read(in, err);
   if (rc == 0)
+    lls_disk_tier_open(in, o->disk.folder, o->trial ? 0 : o->disk.most_bytes);
+  if (rc == 0)
     lls_peer_loads_show(in); /* other instances may plan before its first step */
   return rc;
 }
@@ -151,6 +154,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
 void lls_instance_fini(struct lls_instance *in)
 {
   LLS_ON_STEP(in);
+  lls_disk_tier_close(in);
   lls_policies_destroy(&in->policies, NULL);
   lls_request_list_free(&in->waiting);
   lls_request_list_free(&in->running);

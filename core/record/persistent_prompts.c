@@ -71,7 +71,7 @@ static uint64_t weights_number(const char *model)
   return sum;
 }
 
-static struct lls_persistent_shape shape_of(const struct lls_instance *in)
+struct lls_persistent_shape lls_persistent_shape_of(const struct lls_instance *in)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   struct lls_persistent_shape s;
@@ -163,7 +163,7 @@ int lls_persistent_prompts_read(struct lls_instance *in, struct lls_error *err)
             why_none(in));
     return 0;
   }
-  const struct lls_persistent_shape shape = shape_of(in);
+  const struct lls_persistent_shape shape = lls_persistent_shape_of(in);
   int rc = lls_persistent_file_open(path, &shape, &file, &why);
   if (rc < 0 && rc != -ENOENT)
     lls_log(in->log, LLS_LOG_WARNING, "cache", "%s; the cache begins empty",
@@ -230,7 +230,7 @@ void lls_persistent_prompts_write(struct lls_instance *in)
   if (in->prompts_bytes == 0 || in->health.failed || in->policies.cache.module == NULL ||
       why_none(in) != NULL || !path_of(in, path))
     return;
-  const struct lls_persistent_shape shape = shape_of(in);
+  const struct lls_persistent_shape shape = lls_persistent_shape_of(in);
   size_t max = lls_engine_pool_shape(in->engine)->device_units;
   struct lls_kept_block *blocks = calloc(max + 1, sizeof *blocks);
   size_t n = blocks != NULL ? LLS_CALL(&in->policies, cache, kept, blocks, max) : 0;

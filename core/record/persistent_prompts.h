@@ -11,8 +11,14 @@
 #ifndef LLS_RECORD_PERSISTENT_PROMPTS_H
 #define LLS_RECORD_PERSISTENT_PROMPTS_H
 
+#include "core/record/persistent_file.h"
+
 struct lls_error;
 struct lls_instance;
+
+/* Returns what blocks of this instance are of: another model, device, setting or version
+ * has another shape. */
+struct lls_persistent_shape lls_persistent_shape_of(const struct lls_instance *);
 
 /* Called at the start, after the policies are created. Fails only if the cache manager
  * names units that the pool does not have. */

@@ -171,7 +171,7 @@ int server_create_loop(struct server *s, struct lls_error *err)
   options.remote = server_remote_options(s);
   options.wake = server_follows(s) ? wake_nobody : wake_main;
   options.wake_context = s;
-  bool keeps = c->cache.kept_prompts > 0;
+  bool keeps = c->cache.kept_prompts > 0 || c->cache.disk_space > 0;
   int rc = lls_key_secret_find(keeps ? c->server.state : NULL, &options.key_secret, err);
   if (rc == 0)
     rc = open_decisions(s, &options, err);

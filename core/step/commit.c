@@ -19,6 +19,7 @@
 #include "core/instance/running_policy.h"
 #include "core/policy/plan_memory.h"
 #include "core/step/constraint.h"
+#include "core/step/disk_tier.h"
 #include "core/step/drafts.h"
 
 static bool stops(const struct lls_live *live, int32_t token)
@@ -308,6 +309,7 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
   int64_t now_ns = lls_instance_now(in);
   LLS_ON_STEP(in);
   LLS_CHECK(!in->transaction.open && in->batch.n <= in->caps.max_sequences);
+  lls_disk_tier_keep(in);
   for (uint32_t i = 0; i < in->batch.n; i++)
     book(in, i, result, now_ns);
   observe_cost(in, result->duration_ns);

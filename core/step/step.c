@@ -33,6 +33,7 @@
 #include "core/policy/policy_stats.h"
 #include "core/record/snapshot.h"
 #include "core/step/constraint.h"
+#include "core/step/disk_tier.h"
 #include "core/step/phases.h"
 
 /* Some cancelled ids did not fit in the inbox: compares every request with the last id
@@ -82,13 +83,18 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
   lls_migrate_fetched(in);
   for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
     next = live->next;
-    if (live->move.mail == LLS_MAIL_ARRIVAL)
+    if (live->move.mail == LLS_MAIL_ARRIVAL && !lls_disk_tier_hold(in, live))
       lls_lifecycle_arrive(in, live);
+    else if (live->move.mail == LLS_MAIL_ARRIVAL)
+      continue;
     else if (live->move.mail == LLS_MAIL_AGAIN)
       lls_lifecycle_arrive_again(in, live);
     else
       lls_migrate_receive(in, live);
   }
+  lls_disk_tier_advance(in);
+  if (in->content.end_all || in->content.stop || in->health.failed)
+    lls_disk_tier_arrive_all(in);
   lls_offered_receive_shifts(in);
   lls_migrate_drop_broken(in);
   lls_session_take_notes(in);
@@ -218,6 +224,7 @@ void lls_instance_count(struct lls_instance *in)
   count_memory(in);
   count_work(in);
   lls_policy_stats_take(in);
+  lls_disk_tier_count(in);
   lls_peer_loads_show(in);
   in->deferred = false;
 }
@@ -304,6 +311,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     *copied = batch.n_copies > 0 || batch.n_pulls > 0;
     return true;
   }
+  lls_disk_tier_arrive_all(in);
   in->health.failed = true;
   atomic_store(&in->health.broken, true);
   lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
@@ -389,7 +397,8 @@ static void set_idle(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
   in->wants_step = LLS_HAS(p, cache, wants_step) && LLS_CALL(p, cache, wants_step);
-  if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
+  if (in->idle_until_ns <= 0 &&
+      (lls_instance_has_work(in) || lls_disk_tier_is_reading(in)))
     in->idle_until_ns = lls_time_after(lls_instance_now(in), poll_ns);
   else if (in->idle_until_ns <= 0 && has_time_for_sessions(in))
     in->idle_until_ns = in->sessions_ns;
@@ -401,8 +410,10 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   int64_t started_ns = lls_instance_now(in), plan_ns = in->status.plan_ns_sum;
   struct lls_engine_result result = {0};
   lls_instance_check(in);
-  if (in->adoption.any)
+  if (in->adoption.any) {
+    lls_disk_tier_arrive_all(in); /* the cache manager of now has admitted them */
     lls_adoption_run(in);
+  }
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;

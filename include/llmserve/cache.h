@@ -382,14 +382,14 @@ struct lls_cache_vtable {
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
 
-  /* [main] A pair: prefixes that outlive the process ([cache] kept_prompts), asked for
-   * when nothing is alive: at the end, and before the first request. What is most worth
+  /* A pair, outside of transactions: prefixes that outlive the process. kept is called at
+   * the end, when nothing is alive ([cache] kept_prompts). What is most worth
    * keeping comes first, each block after its parent, at most `max` of them; how many.
    * They are in the form that steps write, forms[0]; those of all groups count, since a
    * prefix needs all. */
   size_t (*kept)(void *self, struct lls_kept_block *out, size_t max);
-  /* Takes the first of these, in the same order, as if requests had left them, and says
-   * where they lie; how many it took. The core then fills these units. */
+  /* Takes the first of these, as if requests had left them, perhaps in place of others,
+   * and says where they lie; how many it took. The core fills these units at once. */
   size_t (*adopt)(void *self, struct lls_kept_block *, size_t n);
 
   /* [step] A pair, in the transaction. retain keeps the blocks of these keys that are in

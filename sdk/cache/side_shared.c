@@ -272,15 +272,15 @@ static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, s
   struct lls_key keys[2];
   uint32_t depth = kept->parent != LLS_NO_BLOCK;
   if (kept->group >= m->n_groups || kept->form != written_form(m, kept->group) ||
-      (depth && kept->parent >= i) ||
-      !lls_pol_slabs_has_free(&m->slabs[LLS_TIER_DEVICE],
-                              m->kinds[LLS_TIER_DEVICE][kept->group]))
+      (depth && kept->parent >= i))
     return false;
   if (depth)
     keys[0] = blocks[kept->parent].key;
   keys[depth] = kept->key;
   uint32_t unit = lls_pol_slabs_take(&m->slabs[LLS_TIER_DEVICE],
                                      m->kinds[LLS_TIER_DEVICE][kept->group]);
+  if (unit == LLS_POL_NIL)
+    return false;
   kept->unit =
       lls_pol_tree_put(&m->tree, keys, depth, kept->group, LLS_TIER_DEVICE, unit);
   if (kept->unit == unit && lls_pol_tree_has(&m->tree, LLS_TIER_DEVICE, unit))
@@ -289,10 +289,14 @@ static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, s
   return false;
 }
 
-/* Holds all adopted blocks at first, then releases them in their former order. */
+/* Blocks that were kept for longest make room. None moves: a copy that is listed for it
+ * would run after the core has filled what it reads.
+ *
+ * Holds all adopted blocks at first, then releases them in their former order. */
 size_t lls_pol_side_adopt(struct lls_pol_side *m, struct lls_kept_block *blocks, size_t n)
 {
   size_t taken = 0;
+  m->slabs[LLS_TIER_DEVICE].may_move = false;
   while (m->shares && taken < n && adopt_block(m, blocks, taken))
     taken++;
   for (size_t i = taken; i-- > 0;)

@@ -85,6 +85,23 @@ static void sessions(struct lls_page *page, struct lls_loop *loop,
   lls_page_labelled(page, hits, (double)status->shared_on_disk, "tier", "disk", NULL);
 }
 
+static void disk(struct lls_page *page, const struct lls_loop_status *status)
+{
+  if (status->disk_blocks_total == 0)
+    return;
+  lls_page_gauge(page, "llmserve_disk_blocks", "Blocks that the disk tier has room for.",
+                 (double)status->disk_blocks_total);
+  lls_page_gauge(page, "llmserve_disk_blocks_used", "Blocks on disk.",
+                 (double)status->disk_blocks_used);
+  lls_page_counter(page, "llmserve_disk_written_bytes_total",
+                   "Bytes of blocks written to disk.", status->disk_written_bytes);
+  lls_page_counter(page, "llmserve_disk_read_bytes_total",
+                   "Bytes of blocks read from disk.", status->disk_read_bytes);
+  lls_page_counter(page, "llmserve_disk_failed_total",
+                   "Blocks that could not be written, or were damaged when read.",
+                   status->disk_failed);
+}
+
 static void predictions(struct lls_page *page, const struct lls_loop_status *status)
 {
   lls_page_counter(page, "llmserve_predicted_requests_total",
@@ -387,6 +404,7 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
   step_numbers(page, status);
   preemptions(page, status);
   sessions(page, api->config.loop, status);
+  disk(page, status);
   predictions(page, status);
   estimates(page, &status->estimates);
   lls_page_policies(page, api, status);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks on disk, found by key: an index in memory over a block_file.h, and a thread that
+ * reads and writes, so that no step waits for the disk. The block used longest ago makes
+ * room for a new one.
+ *
+ * The thread works in the order of the calls, so a read sees the writes before it.
+ * All functions are the [step] thread's, open and close [main]'s.
+ */
+#ifndef LLS_DISK_BLOCK_STORE_H
+#define LLS_DISK_BLOCK_STORE_H
+
+#include "core/disk/block_file.h"
+
+struct lls_block_store;
+
+struct lls_block_store_options {
+  const char *path;
+  const char *identity; /* (LLS_BLOCK_IDENTITY) */
+  size_t record_bytes;
+  uint64_t bytes; /* most of the file */
+  /* most of records on their way to the disk, and of those that were read; at least one
+   * each */
+  size_t writing_bytes, reading_bytes;
+  const struct lls_block_io *io; /* NULL: the system's */
+};
+
+struct lls_block_store_status {
+  uint32_t slots, used;
+  uint64_t written_bytes, read_bytes;
+  uint64_t failed_writes; /* the disk is full, or broken */
+  uint64_t failed_reads;  /* damaged records included */
+  int last_error;         /* of a write; 0: none */
+};
+
+/* A read that has ended. */
+struct lls_block_read {
+  struct lls_key key;
+  uint64_t ticket;
+  const void *record; /* NULL: it failed, and the block is forgotten */
+};
+
+/* Returns 0, or -errno of lls_block_file_open, or -ENOMEM. */
+int lls_block_store_open(const struct lls_block_store_options *,
+                         struct lls_block_store **out, bool *emptied,
+                         struct lls_error *err);
+/* Waits for writes under way. */
+void lls_block_store_close(struct lls_block_store *);
+
+/* Returns the bits of the groups that the block has, and makes it the last to leave; 0:
+ * there is none. */
+uint32_t lls_block_store_find(struct lls_block_store *, const struct lls_key *);
+/* Returns room for a record, or NULL if all is on its way to the disk. put follows. */
+void *lls_block_store_room(struct lls_block_store *);
+/* Writes the record in that room, of a block that the store does not have. */
+void lls_block_store_put(struct lls_block_store *, void *room, const struct lls_key *,
+                         uint32_t groups);
+/* Gives the room back, as nothing is written. */
+void lls_block_store_unused(struct lls_block_store *, void *room);
+/* Begins to read a block. Returns 0; -EAGAIN: later, since there is no room; -ENOENT. */
+int lls_block_store_get(struct lls_block_store *, const struct lls_key *,
+                        uint64_t ticket);
+/* Takes the next read that has ended, in the order of the gets; false: none. The record
+ * stays until done is called for it. */
+bool lls_block_store_next(struct lls_block_store *, struct lls_block_read *out);
+void lls_block_store_done(struct lls_block_store *, const struct lls_block_read *);
+void lls_block_store_status(struct lls_block_store *, struct lls_block_store_status *);
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See disk_tier.h. */
+#include "core/step/disk_tier.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/error.h"
+#include "core/base/least.h"
+#include "core/disk/block_store.h"
+#include "core/engine/batch.h"
+#include "core/engine/engine.h"
+#include "core/instance/cache_answers.h"
+#include "core/instance/instance.h"
+#include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
+#include "core/instance/transaction.h"
+#include "core/obs/log.h"
+#include "core/record/persistent_prompts.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* A prefill of 8,192 tokens is written as a whole, with 32 KiB a token. Memory that is
+ * never filled is never taken. */
+#define WRITING_BYTES (256 * MIB)
+#define READING_BYTES (64 * MIB)
+
+/* Adopting blocks may cost the manager older ones of the same prompt, which are then read
+ * as well. */
+#define ROUNDS 3
+
+/* A request waits no longer for the disk, in whatever state that is. */
+static const int64_t longest_ns = 10 * LLS_NS_PER_S;
+
+struct lls_disk_tier {
+  struct lls_block_store *store;
+  /* of a group's block in a record */
+  size_t offset[LLS_MAX_GROUPS], bytes[LLS_MAX_GROUPS];
+  uint32_t n_groups, all_groups; /* number; a bit for each */
+  uint32_t form[LLS_MAX_GROUPS]; /* of a group's blocks, for the manager */
+
+  struct lls_live *first, *last; /* held, linked by `next` */
+  /* of the first of them: blocks [first_block, end) are read, up to `next_block` they are
+   * on their way, up to `landed` they have come */
+  uint64_t ticket;
+  bool begun;
+  uint32_t round, first_block, next_block, landed, end, n_blocks;
+  int64_t until_ns;
+  bool said_full;
+};
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static const char *why_none(const struct lls_instance *in)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  if (in->policies.cache.module->cache.adopt == NULL)
+    return "this cache manager takes none back (paged and tiered do)";
+  if (!lls_engine_reads_blocks(in->engine))
+    return "they cannot be read from this device, or are divided among ranks";
+  for (uint32_t i = 0; i < lls_pool_groups(pool); i++)
+    if (lls_group_is_state(pool, i))
+      return "the model keeps states, of which not each block has one";
+  return pool->int8 == LLS_INT8_ALL ? "[cache] int8 = all" : NULL;
+}
+
+static size_t lay_out(struct lls_disk_tier *d, const struct lls_persistent_shape *s)
+{
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < d->n_groups; i++) {
+    d->offset[i] = bytes;
+    d->form[i] = s->block_form[i];
+    d->bytes[i] = s->block_bytes[i];
+    bytes += d->bytes[i];
+  }
+  d->all_groups = (1u << d->n_groups) - 1;
+  return bytes;
+}
+
+static int open_store(struct lls_instance *in, struct lls_disk_tier *d, const char *path,
+                      uint64_t bytes, struct lls_error *err)
+{
+  char identity[LLS_BLOCK_IDENTITY] = {0};
+  struct lls_block_store_status status;
+  bool emptied;
+  const struct lls_persistent_shape shape = lls_persistent_shape_of(in);
+  _Static_assert(sizeof shape <= sizeof identity, "a shape is an identity");
+  memcpy(identity, &shape, sizeof shape);
+  const struct lls_block_store_options options = {.path = path,
+                                                  .identity = identity,
+                                                  .record_bytes = lay_out(d, &shape),
+                                                  .bytes = bytes,
+                                                  .writing_bytes = WRITING_BYTES,
+                                                  .reading_bytes = READING_BYTES};
+  int rc = lls_block_store_open(&options, &d->store, &emptied, err);
+  if (rc < 0)
+    return rc;
+  lls_block_store_status(d->store, &status);
+  lls_log(in->log, LLS_LOG_INFO, "cache", "%s: %u of %u blocks of %u tokens on disk%s",
+          path, status.used, status.slots, shape.block_tokens,
+          emptied ? "; it was new, or of another model, device, setting or version" : "");
+  return 0;
+}
+
+void lls_disk_tier_open(struct lls_instance *in, const char *folder, uint64_t bytes)
+{
+  char path[PATH_MAX];
+  struct lls_error err = {0};
+  LLS_ON_STEP(in);
+  if (bytes == 0 || folder == NULL || in->remote)
+    return;
+  const char *why = why_none(in);
+  struct lls_disk_tier *d = why == NULL ? calloc(1, sizeof *d) : NULL;
+  if (why == NULL && d == NULL)
+    why = "out of memory";
+  if (why == NULL) {
+    d->n_groups = in->caps.n_groups;
+    snprintf(path, sizeof path, "%s/blocks-%u", folder, in->info.index);
+    int rc = open_store(in, d, path, bytes, &err);
+    why = rc < 0 ? lls_error_text(&err, rc) : NULL;
+  }
+  if (why != NULL) {
+    lls_log(in->log, LLS_LOG_WARNING, "cache",
+            "[cache] disk_space: no blocks are on disk: %s", why);
+    free(d);
+    return;
+  }
+  in->disk = d;
+}
+
+void lls_disk_tier_close(struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  if (in->disk == NULL)
+    return;
+  lls_block_store_close(in->disk->store);
+  free(in->disk);
+  in->disk = NULL;
+}
+
+bool lls_disk_tier_is_reading(const struct lls_instance *in)
+{
+  return in->disk != NULL && in->disk->first != NULL;
+}
+
+/* ---- writing ----------------------------------------------------------------------- */
+
+/* Returns the unit of the i-th block of a list, or LLS_NO_BLOCK: the list lacks it, or it
+ * is not full, or not in the form that steps write. */
+static uint32_t unit_of(const struct lls_group_list *list, uint32_t i, uint32_t tokens)
+{
+  if (list->n_entries == 0 || list->entries[0].first_token > i * tokens)
+    return LLS_NO_BLOCK;
+  uint32_t at = i - list->entries[0].first_token / tokens;
+  if (at >= list->n_entries)
+    return LLS_NO_BLOCK;
+  const struct lls_block_entry *e = &list->entries[at];
+  bool good = e->first_token == i * tokens && e->count == tokens &&
+              e->direction == list->entries[0].direction &&
+              (e->form == LLS_FORM_NONE || e->form == LLS_FORM_KV);
+  return good ? e->block : LLS_NO_BLOCK;
+}
+
+static bool reads_all(const struct lls_instance *in, uint32_t group)
+{
+  return in->caps.groups[group]->kind == LLS_GROUP_FULL;
+}
+
+/* Copies a block of all groups that have it. Returns their bits; 0 if one is missing that
+ * every later token reads. */
+static uint32_t copy_block(struct lls_instance *in, const struct lls_block_table *t,
+                           uint32_t i, char *record)
+{
+  const struct lls_disk_tier *d = in->disk;
+  uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens, groups = 0;
+  for (uint32_t group = 0; group < d->n_groups; group++) {
+    uint32_t unit = unit_of(&t->lists[group], i, tokens);
+    bool good =
+        unit != LLS_NO_BLOCK &&
+        lls_engine_read_block(in->engine, group, unit, record + d->offset[group]) == 0;
+    if (!good && reads_all(in, group))
+      return 0;
+    if (!good)
+      memset(record + d->offset[group], 0, d->bytes[group]);
+    groups |= good ? 1u << group : 0;
+  }
+  return groups;
+}
+
+/* Returns false if no more can be written now. */
+static bool keep_block(struct lls_instance *in, const struct lls_live *live,
+                       const struct lls_block_table *t, uint32_t i)
+{
+  struct lls_block_store *store = in->disk->store;
+  const struct lls_key *key = &live->view.keys[i];
+  if (lls_block_store_find(store, key) != 0)
+    return true;
+  char *record = lls_block_store_room(store);
+  if (record == NULL)
+    return false;
+  uint32_t groups = copy_block(in, t, i, record);
+  if (groups == 0)
+    lls_block_store_unused(store, record);
+  else
+    lls_block_store_put(store, record, key, groups);
+  return true;
+}
+
+void lls_disk_tier_keep(struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  if (in->disk == NULL)
+    return;
+  uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
+  for (uint32_t k = 0; k < in->batch.n; k++) {
+    struct lls_live *live = in->batch.live[k];
+    const struct lls_engine_sequence *s = &in->batch.sequences[k];
+    uint32_t full =
+        lls_least_u32(live->view.n_keys, (live->context + live->run_tokens) / tokens);
+    while (live->disk_blocks < full && keep_block(in, live, s->table, live->disk_blocks))
+      live->disk_blocks++;
+  }
+}
+
+/* ---- what a request finds ---------------------------------------------------------- */
+
+/* Returns how many leading blocks the disk has in all groups, as far as later tokens read
+ * them. The last token is always computed. */
+static uint32_t blocks_on_disk(struct lls_instance *in, const struct lls_request *r)
+{
+  const struct lls_disk_tier *d = in->disk;
+  uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens, n = 0;
+  uint32_t most = lls_least_u32(r->n_keys, (lls_request_length(r) - 1) / tokens);
+  uint32_t runs[LLS_MAX_GROUPS] = {0};
+  for (uint32_t i = 1; i <= most; i++) {
+    uint32_t groups = lls_block_store_find(d->store, &r->keys[i - 1]);
+    bool all = true;
+    for (uint32_t group = 0; group < d->n_groups; group++) {
+      runs[group] = groups >> group & 1 ? runs[group] + 1 : 0;
+      uint32_t begin = lls_group_begin(in->caps.groups[group], i * tokens) / tokens;
+      bool has = runs[group] >= i - begin;
+      if (!has && reads_all(in, group))
+        return n;
+      all &= has;
+    }
+    n = all ? i : n;
+  }
+  return n;
+}
+
+static uint32_t blocks_in_cache(struct lls_instance *in, struct lls_live *live)
+{
+  return lls_transaction_prefix(in, live, false).tokens /
+         lls_engine_pool_shape(in->engine)->block_tokens;
+}
+
+/* ---- reading ----------------------------------------------------------------------- */
+
+/* A manager that names units which the pool does not have shares what nothing has filled:
+ * no prefixes are taken from it any more. */
+static void fill(struct lls_instance *in, const struct lls_kept_block *b,
+                 const char *contents)
+{
+  if (lls_engine_write_block(in->engine, b->group, b->unit, contents) == 0)
+    return;
+  in->policies.cache.host->bad_prefix = true;
+  lls_cache_breach(in, "adopt: unit %u is none of the pool's: no prefixes are taken",
+                   b->unit);
+}
+
+/* Gives the block to the manager, in the groups that need it, and fills what it took. */
+static void land(struct lls_instance *in, const struct lls_request *r, uint32_t i,
+                 const char *record)
+{
+  const struct lls_disk_tier *d = in->disk;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  for (uint32_t group = 0; group < d->n_groups; group++) {
+    struct lls_kept_block b = {.parent = LLS_NO_BLOCK,
+                               .group = group,
+                               .form = d->form[group],
+                               .unit = LLS_NO_BLOCK,
+                               .key = r->keys[i]};
+    uint32_t all = d->n_blocks * pool->block_tokens;
+    if (!LLS_HAS(&in->policies, cache, adopt) ||
+        i < lls_group_begin(in->caps.groups[group], all) / pool->block_tokens ||
+        LLS_CALL(&in->policies, cache, adopt, &b, 1) != 1)
+      continue;
+    fill(in, &b, record + d->offset[group]);
+  }
+}
+
+/* Begins to read blocks [first, end) of the first held request; false: there is nothing
+ * to read. */
+static bool begin_round(struct lls_instance *in, uint32_t end)
+{
+  struct lls_disk_tier *d = in->disk;
+  d->first_block = d->next_block = d->landed = blocks_in_cache(in, d->first);
+  d->end = end;
+  d->round++;
+  return d->first_block < end && d->round <= ROUNDS;
+}
+
+static void arrive_first(struct lls_instance *in)
+{
+  struct lls_disk_tier *d = in->disk;
+  struct lls_live *live = d->first;
+  d->first = live->next;
+  d->last = d->first != NULL ? d->last : NULL;
+  d->ticket++;
+  d->begun = false;
+  lls_lifecycle_arrive(in, live);
+  if (live->view.state != LLS_FINISHED &&
+      atomic_load(&in->cancelled[live->view.slot]) == live->view.id)
+    lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
+}
+
+/* Asks for as many blocks as there is room for. */
+static void ask(struct lls_disk_tier *d)
+{
+  while (d->next_block < d->end) {
+    int rc =
+        lls_block_store_get(d->store, &d->first->view.keys[d->next_block], d->ticket);
+    if (rc == -EAGAIN)
+      return;
+    if (rc < 0)
+      d->end = d->next_block;
+    else
+      d->next_block++;
+  }
+}
+
+/* Gives the manager the blocks whose reads have ended, up to one that failed. */
+static void take_reads(struct lls_instance *in)
+{
+  struct lls_disk_tier *d = in->disk;
+  struct lls_block_read read;
+  while (lls_block_store_next(d->store, &read)) {
+    bool wanted = d->begun && read.ticket == d->ticket && d->landed < d->end;
+    if (wanted && read.record == NULL) {
+      d->end = d->landed;
+    } else if (wanted) {
+      land(in, &d->first->view, d->landed++, read.record);
+      d->first->disk_tokens += lls_engine_pool_shape(in->engine)->block_tokens;
+    }
+    lls_block_store_done(d->store, &read);
+  }
+}
+
+/* Returns true if the first held request has all that it gets. */
+static bool is_done(struct lls_instance *in)
+{
+  struct lls_disk_tier *d = in->disk;
+  if (d->begun && lls_instance_now(in) >= d->until_ns)
+    return true;
+  if (!d->begun) {
+    d->n_blocks = blocks_on_disk(in, &d->first->view);
+    d->round = 0;
+    d->until_ns = lls_time_after(lls_instance_now(in), longest_ns);
+    d->begun = true;
+    if (!begin_round(in, d->n_blocks))
+      return true;
+  }
+  if (d->landed < d->end)
+    return false;
+  d->ticket++;
+  return !begin_round(in, d->first_block);
+}
+
+bool lls_disk_tier_hold(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_disk_tier *d = in->disk;
+  LLS_ON_STEP(in);
+  if (d == NULL || in->health.failed || !LLS_HAS(&in->policies, cache, adopt) ||
+      lls_live_needs_every_row(live) || blocks_on_disk(in, &live->view) == 0 ||
+      lls_lifecycle_admit(in, live) < 0 ||
+      blocks_in_cache(in, live) >= blocks_on_disk(in, &live->view))
+    return false;
+  live->next = NULL;
+  *(d->last != NULL ? &d->last->next : &d->first) = live;
+  d->last = live;
+  return true;
+}
+
+void lls_disk_tier_advance(struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  if (in->disk == NULL)
+    return;
+  take_reads(in);
+  while (in->disk->first != NULL && is_done(in))
+    arrive_first(in);
+  if (in->disk->first != NULL)
+    ask(in->disk);
+}
+
+void lls_disk_tier_arrive_all(struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  while (lls_disk_tier_is_reading(in))
+    arrive_first(in);
+}
+
+void lls_disk_tier_count(struct lls_instance *in)
+{
+  struct lls_block_store_status s;
+  struct lls_loop_status *out = &in->status;
+  LLS_ON_STEP(in);
+  if (in->disk == NULL)
+    return;
+  lls_block_store_status(in->disk->store, &s);
+  out->disk_blocks_total = s.slots;
+  out->disk_blocks_used = s.used;
+  out->disk_written_bytes = s.written_bytes;
+  out->disk_read_bytes = s.read_bytes;
+  out->disk_failed = s.failed_reads + s.failed_writes;
+  if (s.last_error != 0 && !in->disk->said_full)
+    lls_log(in->log, LLS_LOG_WARNING, "cache",
+            "blocks cannot be written to disk: %s; they are computed again when needed",
+            strerror(s.last_error));
+  in->disk->said_full |= s.last_error != 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The disk tier of an instance ([cache] disk_space): full blocks are written to disk as
+ * steps compute them, and read back for a request whose beginning is on disk and has left
+ * the cache, also after a restart.
+ *
+ * A request that finds its beginning on disk is *held*: it has not arrived for the
+ * scheduler until the blocks are read and the cache manager has adopted them, as if an
+ * earlier request had left them. Reading ends at a block that cannot be read, and the
+ * request computes the rest. The manager knows nothing of the disk.
+ *
+ * All functions are [step], open and close [main].
+ */
+#ifndef LLS_STEP_DISK_TIER_H
+#define LLS_STEP_DISK_TIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lls_disk_tier;
+struct lls_instance;
+struct lls_live;
+
+/* Opens the instance's file in the folder. A file that cannot be had costs a line in the
+ * log, and there is no disk tier. */
+void lls_disk_tier_open(struct lls_instance *, const char *folder, uint64_t bytes);
+void lls_disk_tier_close(struct lls_instance *);
+
+/* Returns true if the request arrives later, by advance. */
+bool lls_disk_tier_hold(struct lls_instance *, struct lls_live *);
+/* Continues reading; held requests arrive whose blocks the manager has adopted. */
+void lls_disk_tier_advance(struct lls_instance *);
+/* All held requests arrive now. */
+void lls_disk_tier_arrive_all(struct lls_instance *);
+/* Returns true while requests are held. */
+bool lls_disk_tier_is_reading(const struct lls_instance *);
+/* Writes the blocks that the step has filled. Called when the engine has computed the
+ * batch, before the cache manager, which may then give blocks back, learns of it. */
+void lls_disk_tier_keep(struct lls_instance *);
+/* Takes over what the status shows. */
+void lls_disk_tier_count(struct lls_instance *);
+
+#endif

@@ -1,0 +1,144 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# [cache] disk_space: blocks are on disk as soon as they are computed, and found there when they have
+# left the cache, after a restart, and after a kill at any moment; with the answer of before. What is
+# damaged, or of another model, is computed again.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use File::Temp;
+use JSON::PP;
+use LlmServer;
+use Test::More;
+
+my $state = File::Temp->newdir;
+my $file  = "$state/blocks-0";
+my @asked = (max_tokens => 12, temperature => 0, ignore_eos => JSON::PP::true, return_token_ids => JSON::PP::true);
+
+sub folder_of {
+    my ($model) = @_;
+    my $folder  = File::Temp->newdir;
+    my $stories = LlmServer::source('t/data/models/stories260K'); # has a tokenizer, which these models lack
+    symlink LlmServer::source("t/data/models/$model/$_"), "$folder/$_" or die $! for 'config.json', 'model.safetensors';
+    symlink "$stories/$_", "$folder/$_" or die $! for 'tokenizer.json', 'tokenizer_config.json';
+    return $folder;
+}
+
+# The device has room for a few of the prompts.
+sub start {
+    my ($folder, $space, $cache) = @_;
+    return LlmServer->serve("state = $state\n[model]\npath = $folder\n[engine]\nthreads = 1\npin = false\nmax_step_tokens = 32\n"
+        . "max_sequences = 2\nmax_context = 96\n[cache]\ndevice_memory = 64KiB\nblock_tokens = 8\ndisk_space = $space\n"
+        . "[plugins]\ncache = $cache\nscheduler = fcfs\n");
+}
+
+sub prompt { my ($seed) = @_; return [map { 3 + ($_ * $seed) % 59 } 1 .. 76] }
+
+# The ids of an answer, and how many tokens of the prompt were found.
+sub ask {
+    my ($server, $seed) = @_;
+    my $json = $server->post('/v1/completions', { prompt => prompt($seed), @asked })->{json};
+    return ($json->{choices}[0]{token_ids}, $json->{usage}{prompt_tokens_details}{cached_tokens} // 0);
+}
+
+sub on_disk { my ($server) = @_; return $server->metric('llmserve_prefix_tokens_total{tier="disk"}') // 0 }
+sub blocks  { my ($server) = @_; return $server->metric('llmserve_disk_blocks_used') // 0 }
+
+# ---- each kind of layers ----------------------------------------------------------------------------
+
+my %right;
+for my $model (qw(llama qwen2-window llama-4)) {
+    for my $cache (qw(paged tiered)) {
+        unlink $file;
+        my $folder = folder_of($model);
+        my $server = start($folder, '4MiB', $cache);
+        my $none;
+        ($right{$_}, $none) = ask($server, $_) for 7, 11 .. 20;
+        my ($again, $found) = ask($server, 7);
+        cmp_ok $found, '>=', 64, "$model, $cache: a prompt that has left the cache";
+        cmp_ok on_disk($server), '>', 0, '  is found on disk';
+        is_deeply $again, $right{7}, '  with the same answer';
+        is $server->stop, 0, '  and the server ends well';
+        $server = start($folder, '4MiB', $cache);
+        ($again, $found) = ask($server, 13);
+        cmp_ok $found, '>=', 64, '  after a restart too';
+        is_deeply $again, $right{13}, '  with the same answer';
+        is $server->stop, 0, '  and the server ends well';
+    }
+}
+is((stat $file)[2] & 077, 0, 'the file is for nobody else to read');
+
+# ---- killed at any moment ----------------------------------------------------------------------------
+
+my $folder = folder_of('llama');
+unlink $file;
+my $server = start($folder, '4MiB', 'paged');
+($right{$_}) = ask($server, $_) for 7, 11 .. 20;
+is $server->stop, 0, 'all answers are known';
+unlink $file;
+my ($wrong, $hits) = (0, 0);
+srand 41;
+for my $round (LlmServer::rounds(6)) {
+    $server = start($folder, '4MiB', 'paged');
+    my @some = map { (7, 11 .. 20)[rand 11] } 1 .. 3;
+    for my $seed (@some) {
+        my ($ids, $found) = ask($server, $seed);
+        $wrong++ if "@$ids" ne "@{$right{$seed}}";
+        $hits += $found > 0;
+    }
+    my $killer = fork // die $!;
+    if ($killer == 0) { select undef, undef, undef, rand 0.02; kill 'KILL', $server->{pid}; require POSIX; POSIX::_exit(0) }
+    eval { ask($server, $_) for 7, 11 .. 20; 1 };
+    waitpid $killer, 0;
+    $server->wait_for_end;
+}
+is $wrong, 0, 'no answer is another one after kills';
+cmp_ok $hits, '>', 0, '  and blocks were found';
+
+# ---- files that are damaged ---------------------------------------------------------------------------
+
+sub damage {
+    my ($at, $length, $step) = @_;
+    open my $f, '+<', $file or die $!;
+    for (my $i = $at; $i < $at + $length; $i += $step) {
+        seek $f, $i, 0;
+        read $f, my $byte, 1;
+        seek $f, $i, 0;
+        print {$f} chr(ord($byte) ^ 4);
+    }
+    close $f;
+    return;
+}
+
+my $size = -s $file;
+damage(int($size / 40), int($size / 20), 512);
+$server = start($folder, '4MiB', 'paged');
+$wrong = 0;
+for my $seed (7, 11 .. 20) { $wrong++ if "@{(ask($server, $seed))[0]}" ne "@{$right{$seed}}" }
+is $wrong, 0, 'damaged blocks are computed again';
+is $server->stop, 0, '  and the server ends well';
+damage(4096, 16384, 64); # of 1,008 entries the first 256: no more were used
+$server = start($folder, '4MiB', 'paged');
+is blocks($server), 0, 'entries that are damaged are none';
+is_deeply [(ask($server, 7))[0]], [$right{7}], '  and the prompt is computed';
+is $server->stop, 0, '  and the server ends well';
+open my $short, '+<', $file or die $!;
+truncate $short, 6000;
+close $short;
+$server = start($folder, '4MiB', 'paged');
+is_deeply [(ask($server, 7))[0]], [$right{7}], 'a file that is cut short is of no use, and does no harm';
+is $server->stop, 0, '  and the server ends well';
+
+# ---- another model -----------------------------------------------------------------------------------
+
+$server = start($folder, '4MiB', 'paged');
+ask($server, $_) for 7, 11;
+is $server->stop, 0, 'blocks of a model';
+my $other = folder_of('qwen2-window');
+$server = start($other, '4MiB', 'paged');
+like $server->log, qr/it was new, or of another model/, '  are not used by another';
+is blocks($server), 0, '  and are gone';
+is $server->stop, 0, '  and the server ends well';
+
+done_testing;
