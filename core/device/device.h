@@ -384,14 +384,11 @@ struct lls_device_ops {
                   uint32_t columns, void *y);
   void (*match_size)(struct lls_device *, const void *like, uint32_t n_rows,
                      uint32_t columns, void *x);
-  /* With the same bit; x (n_rows, 2 columns) is as for gated. gate_moments: the sum of a
-   * row's gates and that of their squares (n_rows, 2), which ranks add up. cut_gates
-   * takes from each gate the mean and `factor` standard deviations of all `whole` gates
-   * of its row; those that are less become 0. */
-  void (*gate_moments)(struct lls_device *, const void *x, uint32_t n_rows,
-                       uint32_t columns, void *moments);
-  void (*cut_gates)(struct lls_device *, const void *moments, float factor,
-                    uint32_t whole, uint32_t n_rows, uint32_t columns, void *x);
+  /* With the same bit; x (n_rows, 2 columns) is as for gated. Takes from each gate the
+   * mean and `factor` standard deviations of all `whole` gates of its row, of which ranks
+   * have a share each; those that are less become 0. */
+  void (*cut_gates)(struct lls_device *, float factor, uint32_t whole, uint32_t n_rows,
+                    uint32_t columns, void *x);
 
   /*
    * qkv (n_rows, (heads + 2 kv_heads) head_dim): q, then k, then v of each row, or q

@@ -43,7 +43,7 @@ enum lls_device_extra {
   LLS_EXTRA_STATES = 512,       /* conv, delta, space, norm_gated, gate_columns */
   LLS_EXTRA_CHUNKS = 1024,      /* attention within chunks of tokens */
   LLS_EXTRA_PLAIN_EXPERTS = 2048, /* activate on all of their rows, with no padding */
-  LLS_EXTRA_STREAMS = 4096, /* predict, correct, match_size, gate_moments, cut_gates */
+  LLS_EXTRA_STREAMS = 4096,       /* predict, correct, match_size, cut_gates */
   LLS_EXTRA_ALL = 8191,
 };
 

@@ -33,12 +33,11 @@ struct lls_activations {
   void *embedded;      /* (max_tokens, hidden) */
   void *inputs;        /* (max_tokens, layer_inputs) */
   void *picked_inputs; /* (max_logit_rows, layer_inputs) */
-  /* With streams, else NULL: their hidden states and scores; those of the picked rows;
-   * moments of gates (max_tokens, 2) where gates are cut */
+  /* With streams, else NULL: their hidden states and scores; those of the picked rows.
+   * Each stream has room for the rows that devices pad with (lls_engine_padded_rows). */
   void *streams;        /* (streams, max_tokens, hidden) */
   void *picked_streams; /* (streams, max_logit_rows, hidden) */
   float *stream_scores; /* (max_tokens, streams) */
-  void *moments;
   /* For mixtures of experts: `slots` = max_tokens times the active experts, plus the
    * padding that devices need. wide and narrow hold the inner layers of that many
    * slots. */

@@ -16,9 +16,9 @@
 size_t lls_engine_stream_numbers(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
-  size_t rows = e->options.max_tokens, picked = e->max_logit_rows;
-  size_t moments = (lls_model_extras(c, 0) & LLS_EXTRA_STREAMS) != 0 ? 2 * rows : 0;
-  return (rows + picked) * c->streams.n * c->hidden + moments;
+  size_t rows = lls_engine_padded_rows(e->options.max_tokens) +
+                lls_engine_padded_rows(e->max_logit_rows);
+  return rows * c->streams.n * c->hidden;
 }
 
 int lls_engine_make_streams(struct lls_engine *e)
@@ -26,7 +26,7 @@ int lls_engine_make_streams(struct lls_engine *e)
   const struct lls_model_config *c = &e->config;
   struct lls_activations *act = &e->act;
   size_t number = lls_dtype_bytes(e->device->activation_type);
-  size_t rows = e->options.max_tokens, picked = e->max_logit_rows;
+  size_t rows = lls_engine_padded_rows(e->options.max_tokens);
   size_t numbers = lls_engine_stream_numbers(e);
   if (numbers == 0)
     return 0;
@@ -36,20 +36,19 @@ int lls_engine_make_streams(struct lls_engine *e)
     return rc;
   char *all = act->streams;
   act->picked_streams = all + rows * c->streams.n * c->hidden * number;
-  act->moments = all + (rows + picked) * c->streams.n * c->hidden * number;
-  if (c->streams.n == 0)
-    return 0;
   return e->device->ops->alloc(e->device, LLS_MEMORY_DEVICE,
                                rows * c->streams.n * sizeof *act->stream_scores,
                                (void **)&act->stream_scores);
 }
 
-/* Returns the streams in a buffer that has room for `rows` rows of each. */
+/* Returns the streams in a buffer that has room for `rows` rows of each, and for those
+ * that pad them. */
 static struct lls_streams streams_in(const struct lls_engine *e, void *buffer,
                                      size_t rows)
 {
   const struct lls_model_config *c = &e->config;
-  size_t bytes = rows * c->hidden * lls_dtype_bytes(e->device->activation_type);
+  size_t bytes = lls_engine_padded_rows(rows) * c->hidden *
+                 lls_dtype_bytes(e->device->activation_type);
   struct lls_streams streams = {.n = c->streams.n};
   for (uint32_t i = 0; i < streams.n; i++)
     streams.x[i] = (char *)buffer + i * bytes;
@@ -166,9 +165,6 @@ void lls_engine_cut_gates(const struct lls_forward *s, uint32_t layer)
   uint32_t columns = lls_layer_ffn(&e->config, layer);
   if (!kind->cuts_gates)
     return;
-  s->ops->gate_moments(s->device, e->act.wide, s->n_rows, columns, e->act.moments);
-  if (lls_engine_is_shared(e))
-    s->ops->all_reduce(s->device, e->act.moments, s->n_rows, 2);
-  s->ops->cut_gates(s->device, e->act.moments, kind->gate_cut,
-                    lls_layer_ffn(&e->model, layer), s->n_rows, columns, e->act.wide);
+  s->ops->cut_gates(s->device, kind->gate_cut, lls_layer_ffn(&e->model, layer), s->n_rows,
+                    columns, e->act.wide);
 }

@@ -144,7 +144,6 @@ static const struct lls_device_ops ops = {
     .predict = lls_cpu_predict,
     .correct = lls_cpu_correct,
     .match_size = lls_cpu_match_size,
-    .gate_moments = lls_cpu_gate_moments,
     .cut_gates = lls_cpu_cut_gates,
     .scale = lls_cpu_scale,
     .conv = lls_cpu_conv,

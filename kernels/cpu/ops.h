@@ -58,10 +58,8 @@ void lls_cpu_correct(struct lls_device *, const struct lls_streams *, const floa
                      uint32_t columns, void *y);
 void lls_cpu_match_size(struct lls_device *, const void *like, uint32_t n_rows,
                         uint32_t columns, void *x);
-void lls_cpu_gate_moments(struct lls_device *, const void *x, uint32_t n_rows,
-                          uint32_t columns, void *moments);
-void lls_cpu_cut_gates(struct lls_device *, const void *moments, float factor,
-                       uint32_t whole, uint32_t n_rows, uint32_t columns, void *x);
+void lls_cpu_cut_gates(struct lls_device *, float factor, uint32_t whole, uint32_t n_rows,
+                       uint32_t columns, void *x);
 void lls_cpu_gate_inputs(struct lls_device *, enum lls_activation, const void *y,
                          uint32_t n_rows, uint32_t columns, void *x);
 void lls_cpu_scale(struct lls_device *, float factor, uint32_t n_rows, uint32_t columns,

@@ -134,7 +134,7 @@ void lls_cpu_correct(struct lls_device *device, const struct lls_streams *stream
 struct sizing {
   const float *like; /* (n_rows, columns) */
   float *x;          /* (n_rows, stride) of which `columns` are changed */
-  float *moments;    /* (n_rows, 2) */
+  float *moments;    /* (n_rows, 2) sums of a row's gates and of their squares */
   size_t n_rows, columns, stride, whole;
   float factor;
 };
@@ -184,17 +184,6 @@ static void moments_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-void lls_cpu_gate_moments(struct lls_device *device, const void *x, uint32_t n_rows,
-                          uint32_t columns, void *moments)
-{
-  struct sizing w = {.x = (float *)x, /* moments_task only reads x */
-                     .moments = moments,
-                     .n_rows = n_rows,
-                     .columns = columns,
-                     .stride = 2 * (size_t)columns};
-  lls_cpu_run_rows(lls_cpu(device), moments_task, &w, n_rows, columns);
-}
-
 static void cut_task(void *arg, unsigned thread, unsigned n_threads)
 {
   const struct sizing *w = arg;
@@ -210,15 +199,19 @@ static void cut_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-void lls_cpu_cut_gates(struct lls_device *device, const void *moments, float factor,
-                       uint32_t whole, uint32_t n_rows, uint32_t columns, void *x)
+void lls_cpu_cut_gates(struct lls_device *device, float factor, uint32_t whole,
+                       uint32_t n_rows, uint32_t columns, void *x)
 {
+  struct lls_cpu_device *d = lls_cpu(device);
   struct sizing w = {.x = x,
-                     .moments = (float *)moments, /* cut_task only reads them */
+                     .moments = d->shared,
                      .n_rows = n_rows,
                      .columns = columns,
                      .stride = 2 * (size_t)columns,
                      .whole = whole,
                      .factor = factor};
-  lls_cpu_run_rows(lls_cpu(device), cut_task, &w, n_rows, columns);
+  lls_cpu_run_rows(d, moments_task, &w, n_rows, columns);
+  if (whole > columns)
+    lls_cpu_all_reduce(device, w.moments, n_rows, 2);
+  lls_cpu_run_rows(d, cut_task, &w, n_rows, columns);
 }

@@ -163,7 +163,7 @@ struct lls_cuda_device {
   struct lls_cuda_ranks *ranks;       /* ranks.c; NULL: a single rank */
   struct lls_cuda_links *links;       /* link.c; NULL: no links */
   float *angles;  /* (ROPES, max_rows, rotary dims) angles of the step's rows */
-  float *squares; /* (max_rows, 2) sums for norms that ranks share */
+  float *squares; /* (max_rows, 2) sums for norms and gates that ranks share */
   void *widened;  /* (LLS_CUDA_WIDENED) used by linear.c; NULL: no weight has codes */
   struct lls_cuda_states states;
   /* blocks of the kernel in attention_hopper.cu; 0: it is not used */
@@ -441,6 +441,16 @@ void lls_cuda_scale(struct lls_device *, float factor, uint32_t n_rows, uint32_t
 void lls_cuda_gate_inputs(struct lls_device *, enum lls_activation, const void *y,
                           uint32_t n_rows, uint32_t columns, void *x);
 void lls_cuda_embed_layer(struct lls_device *, const void *table, float scale, void *x);
+void lls_cuda_predict(struct lls_device *, const struct lls_streams *,
+                      const float *scores, const float *mix, uint32_t n_rows,
+                      uint32_t columns, void *x);
+void lls_cuda_correct(struct lls_device *, const struct lls_streams *,
+                      const float *scores, const float *mix, const float *scale,
+                      const void *x, uint32_t n_rows, uint32_t columns, void *y);
+void lls_cuda_match_size(struct lls_device *, const void *like, uint32_t n_rows,
+                         uint32_t columns, void *x);
+void lls_cuda_cut_gates(struct lls_device *, float factor, uint32_t whole,
+                        uint32_t n_rows, uint32_t columns, void *x);
 
 /* sample.c */
 void lls_cuda_sample(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,

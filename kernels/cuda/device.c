@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All but streams. They are listed, so that a new one is refused by its name. */
+/* A list, so that a new one is refused by its name. */
 #define EXTRAS                                                                           \
   (LLS_EXTRA_SQUARED_RELU | LLS_EXTRA_XIELU | LLS_EXTRA_ALIBI | LLS_EXTRA_QUERY_GROWTH | \
    LLS_EXTRA_ROUTER | LLS_EXTRA_SHARED_GATE | LLS_EXTRA_LATENT | LLS_EXTRA_HEAD_SIZES |  \
    LLS_EXTRA_LAYER_INPUTS | LLS_EXTRA_STATES | LLS_EXTRA_CHUNKS |                        \
-   LLS_EXTRA_PLAIN_EXPERTS)
+   LLS_EXTRA_PLAIN_EXPERTS | LLS_EXTRA_STREAMS)
 
 #define INPUT_BYTES ((size_t)256 << 10) /* initial size; the buffer grows */
 

@@ -34,6 +34,39 @@ struct lls_cuda_change {
 int lls_cuda_run_change(cudaStream_t, enum lls_dtype numbers,
                         const struct lls_cuda_step *, const struct lls_cuda_change *);
 
+/* ---- streams.cu: LLS_EXTRA_STREAMS ----------------------------------------------- */
+
+/* predict, or correct if x is not NULL; see core/device/device.h. */
+struct lls_cuda_mix_streams {
+  uint32_t n_rows, columns, n;
+  const float *scores, *mix;
+  const float *scale;             /* (columns), or NULL */
+  const void *x;                  /* (n_rows, columns), or NULL */
+  void *streams[LLS_MAX_STREAMS]; /* (n) each (n_rows, columns) */
+  void *y;                        /* (n_rows, columns) */
+};
+
+struct lls_cuda_match_size {
+  uint32_t n_rows, columns;
+  const void *like;
+  void *x;
+};
+
+struct lls_cuda_cut_gates {
+  uint32_t n_rows, columns, whole;
+  float factor;
+  enum lls_cuda_squares use;
+  float *sums; /* (n_rows, 2) of a row's gates and of their squares; NULL: OWN */
+  void *x;     /* (n_rows, 2 columns) of which the first half is cut */
+};
+
+int lls_cuda_run_mix_streams(cudaStream_t, enum lls_dtype numbers,
+                             const struct lls_cuda_mix_streams *);
+int lls_cuda_run_match_size(cudaStream_t, enum lls_dtype numbers,
+                            const struct lls_cuda_match_size *);
+int lls_cuda_run_cut_gates(cudaStream_t, enum lls_dtype numbers,
+                           const struct lls_cuda_cut_gates *);
+
 /* ---- latent.cu: multi-head latent attention -------------------------------------- */
 
 /* Fills what no product makes of rows (n_rows, (heads + 1) (rank + rope)): of each head

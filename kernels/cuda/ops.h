@@ -51,6 +51,9 @@ enum lls_cuda_op_kind {
   LLS_CUDA_NORM_GATED,
   LLS_CUDA_GATE_COLUMNS,
   LLS_CUDA_ADAPT,
+  LLS_CUDA_MIX_STREAMS,
+  LLS_CUDA_MATCH_SIZE,
+  LLS_CUDA_CUT_GATES,
   LLS_CUDA_RESTORE, /* restores K and V in several kernels; never in a graph */
 };
 
@@ -99,6 +102,9 @@ struct lls_cuda_op {
     struct lls_cuda_norm_gated norm_gated;
     struct lls_cuda_gate_columns gate_columns;
     struct lls_cuda_adapt adapt;
+    struct lls_cuda_mix_streams mix_streams;
+    struct lls_cuda_match_size match_size;
+    struct lls_cuda_cut_gates cut_gates;
     struct lls_cuda_restore_all restore;
   };
 };

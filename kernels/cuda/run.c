@@ -78,6 +78,9 @@ static const char *name_of(enum lls_cuda_op_kind kind)
       [LLS_CUDA_NORM_GATED] = "a gated norm",
       [LLS_CUDA_GATE_COLUMNS] = "gating columns",
       [LLS_CUDA_ADAPT] = "changes of adapters",
+      [LLS_CUDA_MIX_STREAMS] = "mixing streams",
+      [LLS_CUDA_MATCH_SIZE] = "matching a stream's size",
+      [LLS_CUDA_CUT_GATES] = "cutting gates",
       [LLS_CUDA_RESTORE] = "restoring a hidden cache",
   };
   return names[kind];
@@ -142,6 +145,12 @@ static int run(struct lls_cuda_device *d, const struct lls_cuda_op *op, bool rec
     return lls_cuda_run_gate_columns(d->stream, numbers, &op->gate_columns);
   case LLS_CUDA_ADAPT:
     return lls_cuda_run_adapt(d->stream, numbers, &op->adapt);
+  case LLS_CUDA_MIX_STREAMS:
+    return lls_cuda_run_mix_streams(d->stream, numbers, &op->mix_streams);
+  case LLS_CUDA_MATCH_SIZE:
+    return lls_cuda_run_match_size(d->stream, numbers, &op->match_size);
+  case LLS_CUDA_CUT_GATES:
+    return lls_cuda_run_cut_gates(d->stream, numbers, &op->cut_gates);
   case LLS_CUDA_RESTORE:
     lls_cuda_run_restore(d, op);
     return 0;

@@ -264,17 +264,10 @@ static void match_size(struct lls_device *device, const void *like, uint32_t n_r
   (void)device, (void)like, (void)n_rows, (void)columns, (void)x;
 }
 
-static void gate_moments(struct lls_device *device, const void *x, uint32_t n_rows,
-                         uint32_t columns, void *moments)
+static void cut_gates(struct lls_device *device, float factor, uint32_t whole,
+                      uint32_t n_rows, uint32_t columns, void *x)
 {
-  (void)device, (void)x, (void)n_rows, (void)columns, (void)moments;
-}
-
-static void cut_gates(struct lls_device *device, const void *moments, float factor,
-                      uint32_t whole, uint32_t n_rows, uint32_t columns, void *x)
-{
-  (void)device, (void)moments, (void)factor, (void)whole, (void)n_rows, (void)columns,
-      (void)x;
+  (void)device, (void)factor, (void)whole, (void)n_rows, (void)columns, (void)x;
 }
 
 static void scale(struct lls_device *device, float factor, uint32_t n_rows,
@@ -502,7 +495,6 @@ static const struct lls_device_ops ops = {
     .predict = predict,
     .correct = correct,
     .match_size = match_size,
-    .gate_moments = gate_moments,
     .cut_gates = cut_gates,
     .scale = scale,
     .conv = conv,

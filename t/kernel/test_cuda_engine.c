@@ -200,6 +200,21 @@ static void test_family(void **state)
   assert_true(bf16.relative <= BF16_TOLERANCE * bf16.layers);
 }
 
+/* Streams lie behind each other in one buffer: steps whose rows are padded to more than
+ * the engine has room for do not reach the next one. */
+static void test_padded_streams(void **state)
+{
+  struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                  .cache_element = LLS_F32,
+                                  .groups = LLS_MAX_GROUPS,
+                                  .max_tokens = 21,
+                                  .create_device = lls_device_module.create};
+  if (getenv("LLS_GPU_ONLY") != NULL)
+    skip_because("LLS_GPU_ONLY is set");
+  struct worst f32 = run_by(*state, &options, &rules[1], 1);
+  assert_true(f32.absolute <= F32_TOLERANCE);
+}
+
 /* Prompts in small pieces, which leave and come back, or begin again. */
 static const struct drive_rule state_rules[] = {
     {.chunk = 5, .stagger = 1, .preempt = 7, .swap = true, .n_prompts = 3},
@@ -464,7 +479,8 @@ int main(void)
               minicpm3[] = "minicpm3", mistral_4[] = "mistral-4", lfm2[] = "lfm2",
               qwen3_5[] = "qwen3.5", qwen3_next[] = "qwen3-next", mamba_2[] = "mamba-2",
               granite_micro[] = "granite-4-micro", granite_4_h[] = "granite-4-h",
-              nemotron_3[] = "nemotron-3", falcon_h1[] = "falcon-h1";
+              nemotron_3[] = "nemotron-3", falcon_h1[] = "falcon-h1",
+              gemma_3n[] = "gemma-3n";
   const struct CMUnitTest tests[] = {
       {"emulated llama", test_emulated, NULL, NULL, llama},
       {"emulated opt", test_emulated, NULL, NULL, opt},
@@ -490,6 +506,8 @@ int main(void)
       {"emulated Llama 4", test_family, NULL, NULL, llama_4},
       {"emulated Gemma 4 E4B", test_family, NULL, NULL, gemma_4_e4b},
       {"emulated Gemma 4 26B", test_family, NULL, NULL, gemma_4_26b},
+      {"emulated Gemma 3n", test_family, NULL, NULL, gemma_3n},
+      {"padded Gemma 3n", test_padded_streams, NULL, NULL, gemma_3n},
       {"emulated DeepSeek-V2", test_family, NULL, NULL, deepseek_v2},
       {"emulated DeepSeek-V3", test_family, NULL, NULL, deepseek_v3},
       {"emulated GLM-4.7-Flash", test_family, NULL, NULL, glm_4_7_flash},

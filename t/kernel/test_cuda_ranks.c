@@ -99,12 +99,14 @@ static void test_a_receive_that_is_refused(void **state)
 
 int main(void)
 {
-  static char llama[] = "llama", opt[] = "opt", neox[] = "neox", olmo2[] = "olmo2";
+  static char llama[] = "llama", opt[] = "opt", neox[] = "neox", olmo2[] = "olmo2",
+              gemma_3n[] = "gemma-3n";
   const struct CMUnitTest tests[] = {
       {"llama on 2", test_f32, NULL, NULL, llama},
       {"opt on 2", test_f32, NULL, NULL, opt},
       {"neox on 2", test_f32, NULL, NULL, neox},
       {"olmo2 on 2", test_f32, NULL, NULL, olmo2},
+      {"gemma-3n on 2", test_f32, NULL, NULL, gemma_3n},
       {"opt on 4", test_four, NULL, NULL, opt},
       {"llama on 2 in bf16", test_bf16, NULL, NULL, llama},
       {"opt on 2 in bf16", test_bf16, NULL, NULL, opt},
