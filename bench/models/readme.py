@@ -37,7 +37,7 @@ ROWS = [
     row("Hy3; ERNIE 4.5's mixtures", "hy3", "ernie-4.5-moe"),
     row("DeepSeek V2, V3; Kimi K2", "deepseek-v2", "deepseek-v2-groups", "deepseek-v3"),
     row("Kimi K2.5, K2.6: text part", "kimi-k2.5"),
-    row("DeepSeek V3.2, GLM-5: contexts of\n2,048 tokens (the index has no effect)", "glm-5"),
+    row("DeepSeek V3.2; GLM-5", "deepseek-v3.2", "glm-5"),
     row("GLM-4.7-Flash; MiniCPM3", "glm-4.7-flash", "minicpm3"),
     row("MiMo-7B, MiMo-V2-Flash", "mimo", "mimo-v2-flash"),
     row("Llama 4: text part", "llama-4", "llama-4-top2", gguf="yes"),

@@ -12,8 +12,8 @@ folder in all steps; "ours" and "torch": how far the server's logits, and torch'
 (wide.py). Column "no.": the place in the list of 60 families that people run most; families of the older tests
 (t/unit/test_engine, test_encoder, t/api/embeddings.t) are listed from OLDER. The last columns are of the family's model in
 memory.py: KiB of cache that each token adds, and MiB that a sequence has however long it is, each with the designed figure
-in parentheses. Of the six places 10 to 15 (DeepSeek, GLM, MiniMax, Kimi) 13 and 14 are for DeepSeek V4 and GLM-5, which is
-exact as long as its index chooses all tokens, and not counted. The table fails if README promises what it does not find. It needs torch, transformers and gguf (a Python
+in parentheses. Of the six places 10 to 15 (DeepSeek, GLM, MiniMax, Kimi) 13 is for DeepSeek V4, which is
+refused. The table fails if README promises what it does not find. It needs torch, transformers and gguf (a Python
 package), --readme only Python."""
 import os
 import re

@@ -161,6 +161,10 @@ struct lls_attention_shape {
   bool latent;
   /* rows have no k and v, as the layer attends to those that an earlier layer cached */
   bool queries_alone;
+  /* (n_rows, n_chosen) written by choose, NULL = none: a row that sees more tokens than
+   * n_chosen attends to these, in ascending order, alone. Without window and slopes. */
+  const uint32_t *chosen;
+  uint32_t n_chosen;
 };
 
 /* Heads of k in a row of q, k and v, and as many of v. */
@@ -174,20 +178,6 @@ static inline size_t lls_qkv_width(const struct lls_attention_shape *s)
 {
   return (size_t)(s->heads + (s->latent ? 1 : 2) * lls_row_kv_heads(s)) * s->head_dim;
 }
-
-/*
- * Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed. A
- * token is cached as its latent of `rank` numbers, and `rope` rotated ones, once for all
- * heads. Keys and values are linear in the latent, so each head's query is multiplied by
- * its keys' matrix, turned around, and what the head attends to is multiplied by its
- * values' matrix.
- */
-struct lls_latent_shape {
-  uint32_t heads, nope, rope; /* a head's query: `nope` numbers, then `rope` rotated */
-  uint32_t rank, value;       /* latent; output of a head */
-  const float *norm;          /* (rank) weights of the latent's RMS norm */
-  float epsilon;
-};
 
 /* Returns the numbers of a head in lls_attention_shape.relative: the first is of distance
  * -reach, and behind the last are as many zeros as a kernel's tile reads past it. */
@@ -412,6 +402,13 @@ struct lls_device_ops {
                       void *rows);
   void (*latent_values)(struct lls_device *, const struct lls_latent_shape *,
                         const struct lls_experts *values, const void *x, void *y);
+  /* Optional, with LLS_EXTRA_INDEX. For each row that sees more than `chosen` tokens of
+   * the layer, its own included, which is cached: those with the largest sums over heads
+   * of weight relu(q . key), the earlier ones of equals, in ascending order; tokens
+   * (n_rows, chosen). q (n_rows, heads dim), weights (n_rows, heads). */
+  void (*choose)(struct lls_device *, const struct lls_attention_shape *,
+                 const struct lls_index_shape *, uint32_t layer, const void *q,
+                 const void *weights, uint32_t *tokens);
   /* Writes k and v of every row to its slot in the layer, given by the tables. */
   void (*cache_write)(struct lls_device *, const struct lls_attention_shape *,
                       uint32_t layer, const void *qkv);

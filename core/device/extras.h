@@ -28,6 +28,31 @@ struct lls_streams {
   void *x[LLS_MAX_STREAMS]; /* (n) each (n_rows, hidden) */
 };
 
+/*
+ * Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1), absorbed. A
+ * token is cached as its latent of `rank` numbers, and `rope` rotated ones, once for all
+ * heads. Keys and values are linear in the latent, so each head's query is multiplied by
+ * its keys' matrix, turned around, and what the head attends to is multiplied by its
+ * values' matrix.
+ */
+struct lls_latent_shape {
+  uint32_t heads, nope, rope; /* a head's query: `nope` numbers, then `rope` rotated */
+  uint32_t rank, value;       /* latent; output of a head */
+  const float *norm;          /* (rank) weights of the latent's RMS norm */
+  float epsilon;
+  /* With LLS_EXTRA_INDEX: each head of rows has `index` more numbers, which are 0 but in
+   * the cached one: there those of index_keys (n_rows, index), or 0 if that is NULL. */
+  uint32_t index;
+  const void *index_keys;
+};
+
+/* The index of DeepSeek V3.2: a token's key is the last `dim` numbers of what a latent
+ * layer caches of it. */
+struct lls_index_shape {
+  uint32_t heads, dim;
+  uint32_t chosen; /* tokens of a row */
+};
+
 /* Operations that only some models need, and only some devices have;
  * lls_device.extras. */
 enum lls_device_extra {
@@ -44,7 +69,8 @@ enum lls_device_extra {
   LLS_EXTRA_CHUNKS = 1024,      /* attention within chunks of tokens */
   LLS_EXTRA_PLAIN_EXPERTS = 2048, /* activate on all of their rows, with no padding */
   LLS_EXTRA_STREAMS = 4096,       /* predict, correct, match_size, cut_gates */
-  LLS_EXTRA_ALL = 8191,
+  LLS_EXTRA_INDEX = 8192,         /* choose, and attention to the chosen tokens */
+  LLS_EXTRA_ALL = 16383,
 };
 
 #endif

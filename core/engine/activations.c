@@ -70,6 +70,7 @@ static uint32_t logit_columns(const struct lls_model_config *c)
 uint32_t lls_engine_max_columns(const struct lls_model_config *c)
 {
   uint32_t wide = lls_most_u32(wide_columns(c), 2 * c->mixture.ffn);
+  wide = lls_most_u32(wide, c->latent.index.heads * c->latent.index.dim);
   return lls_most_u32(lls_most_u32(wide, logit_columns(c)),
                       lls_most_u32(c->hidden, c->embed_dim));
 }
@@ -101,7 +102,7 @@ size_t lls_engine_buffer_bytes(const struct lls_engine *e)
                  lls_engine_input_numbers(e) + lls_engine_stream_numbers(e);
   return (e->options.max_tokens * per_row + inner) *
              lls_dtype_bytes(e->device->activation_type) +
-         e->max_logit_rows * vocab * sizeof(float);
+         lls_engine_index_bytes(e) + e->max_logit_rows * vocab * sizeof(float);
 }
 
 int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
@@ -141,6 +142,8 @@ int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
   if (rc == 0)
     rc = lls_engine_make_streams(e);
   if (rc == 0)
+    rc = lls_engine_make_index(e);
+  if (rc == 0)
     rc = lls_engine_make_adapters(e, lls_engine_slots(e));
   return rc < 0
              ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
@@ -151,10 +154,10 @@ int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
 void lls_engine_free_activations(struct lls_engine *e)
 {
   const struct lls_activations *act = &e->act;
-  void *const buffers[] = {act->x,         act->h,       act->wide,
-                           act->narrow,    act->latent,  act->picked,
-                           act->projected, act->logits,  act->part,
-                           act->embedded,  act->streams, act->stream_scores};
+  void *const buffers[] = {act->x,      act->h,        act->wide,      act->narrow,
+                           act->latent, act->picked,   act->projected, act->logits,
+                           act->part,   act->embedded, act->streams,   act->stream_scores,
+                           act->chosen};
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);

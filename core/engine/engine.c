@@ -200,13 +200,18 @@ static void shrink_blocks(struct lls_pool_shape *shape)
   shape->int8 = LLS_INT8_OFF;
 }
 
+/* Returns the tokens of the longest sequence of a generator. */
+static uint32_t context_of(const struct lls_engine *e, uint32_t most)
+{
+  uint32_t context = e->options.max_context;
+  return context == 0 || context > most ? most : context;
+}
+
 static int describe_model(struct lls_engine *e, struct lls_error *err)
 {
   const struct lls_model_config *c = &e->config;
   const struct lls_engine_options *o = &e->options;
-  uint32_t context = o->max_context;
-  if (context == 0 || context > c->max_context)
-    context = c->max_context;
+  uint32_t context = context_of(e, c->max_context);
   if (c->encoder)
     context = longest_text(e, context);
   e->attention = (struct lls_attention_shape){
@@ -288,7 +293,9 @@ static int take_share(struct lls_engine *e, const struct lls_model_config *model
                       struct lls_error *err)
 {
   int rc = lls_shard_make(model, e->options.ranks, &e->shard, err);
-  e->model = e->config = *model;
+  e->model = *model;
+  lls_model_fit_index(&e->model, context_of(e, model->max_context));
+  e->config = e->model;
   lls_shard_config(&e->shard, &e->config);
   if (rc < 0 || !lls_engine_is_shared(e))
     return rc;

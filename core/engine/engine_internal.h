@@ -38,6 +38,10 @@ struct lls_activations {
   void *streams;        /* (streams, max_tokens, hidden) */
   void *picked_streams; /* (streams, max_logit_rows, hidden) */
   float *stream_scores; /* (max_tokens, streams) */
+  /* With an index, else NULL: its queries, keys and weights of heads; what each row has
+   * chosen. One buffer, whose beginning is `chosen` */
+  void *index_queries, *index_keys, *index_weights; /* (max_tokens, ...) */
+  uint32_t *chosen;                                 /* (max_tokens, chosen) */
   /* For mixtures of experts: `slots` = max_tokens times the active experts, plus the
    * padding that devices need. wide and narrow hold the inner layers of that many
    * slots. */

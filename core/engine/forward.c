@@ -169,7 +169,7 @@ static void attend(struct lls_forward *s, uint32_t layer, const void *h)
 
 static void attend_latent(struct lls_forward *s, uint32_t layer)
 {
-  const struct lls_attention_shape shape = shape_of(s->e, layer);
+  struct lls_attention_shape shape = shape_of(s->e, layer);
   const void *h = branch_input(s, &s->e->weights.layers[layer].attention_norm);
   lls_engine_attend_latent(s, layer, &shape, h);
 }

@@ -20,7 +20,17 @@ struct lls_forward {
 
 /* latent.c: computes multi-head latent attention of a branch's input into `attended`. */
 void lls_engine_attend_latent(struct lls_forward *, uint32_t layer,
-                              const struct lls_attention_shape *, const void *h);
+                              struct lls_attention_shape *, const void *h);
+/* index.c; they do nothing for models without an index. */
+size_t lls_engine_index_bytes(const struct lls_engine *);
+int lls_engine_make_index(struct lls_engine *);
+/* Computes queries and keys of a layer's index from a branch's input, and from the vector
+ * that attention's queries are made of. */
+void lls_engine_make_index_rows(const struct lls_forward *, uint32_t layer, const void *h,
+                                const void *queries_of);
+/* Sets the tokens that attention goes over, when the layer's keys are cached. */
+void lls_engine_choose(const struct lls_forward *, uint32_t layer,
+                       struct lls_attention_shape *);
 /* layer_inputs.c; they do nothing for models without such inputs. */
 size_t lls_engine_input_numbers(const struct lls_engine *);
 int lls_engine_make_inputs(struct lls_engine *);

@@ -208,5 +208,9 @@ int lls_loader_latent(struct lls_loader *l, int layer, struct lls_layer_weights 
     rc = find_tensors(l, layer, &heads);
   if (rc == 0)
     rc = load_each(l, &heads, load_keys, &w->latent.keys);
-  return rc < 0 ? rc : load_each(l, &heads, load_values, &w->latent.values);
+  if (rc == 0)
+    rc = load_each(l, &heads, load_values, &w->latent.values);
+  return rc < 0 || !lls_has_index(c, (uint32_t)layer)
+             ? rc
+             : lls_loader_index(l, layer, &w->latent);
 }

@@ -75,6 +75,8 @@ int lls_loader_qkv(struct lls_loader *, int layer, struct lls_weight **out);
 int lls_loader_filled_output(struct lls_loader *, int layer, struct lls_weight **out);
 /* latent_loader.c: the same for a layer with multi-head latent attention. */
 int lls_loader_latent(struct lls_loader *, int layer, struct lls_layer_weights *);
+/* index_loader.c: the index of such a layer. */
+int lls_loader_index(struct lls_loader *, int layer, struct lls_latent_weights *);
 /* The same where each head has a gate behind its query. */
 int lls_loader_gated_qkv(struct lls_loader *, int layer, struct lls_weight **qkv,
                          struct lls_weight **gates);

@@ -404,8 +404,12 @@ static void unload_latent(struct lls_device *device, struct lls_latent_weights *
 {
   unload_matrix(device, w->query_down);
   unload_matrix(device, w->down);
+  unload_matrix(device, w->index_query);
+  unload_matrix(device, w->index_key);
+  unload_matrix(device, w->index_weights);
   unload_norm(device, &w->query_norm);
   unload_norm(device, &w->norm);
+  unload_norm(device, &w->index_norm);
   if (w->keys != NULL)
     device->ops->experts_destroy(device, w->keys);
   if (w->values != NULL)

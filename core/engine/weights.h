@@ -19,6 +19,10 @@ struct lls_latent_weights {
   struct lls_weight *down;                  /* (rank + rope, hidden) */
   struct lls_norm_weights query_norm, norm; /* (query_rank), (rank) */
   struct lls_experts *keys, *values; /* for each head (rank, nope), (value, rank) */
+  /* With an index, which each rank has whole, else NULL: (heads dim, query_rank), (dim,
+   * hidden), (heads, hidden); norm of keys (dim) */
+  struct lls_weight *index_query, *index_key, *index_weights;
+  struct lls_norm_weights index_norm;
 };
 
 /* Vectors of a layer with a state; device memory, or NULL. */

@@ -42,6 +42,9 @@ struct lls_tensor_names {
   const char *latent_query_down, *latent_query_norm, *latent_query_up;
   const char *latent_down, *latent_norm, *latent_up;
   const char *latent_keys, *latent_values;
+  /* With latent.index: its queries, keys, norm of keys (with weight and bias), and what
+   * gives the heads' weights */
+  const char *index_query, *index_key, *index_norm, *index_weights;
   const char *output;
   const char *gate, *up, *down;
   const char *stacked_up;      /* instead of gate and up: the rows of gate, then of up */
@@ -156,6 +159,7 @@ struct lls_architecture {
   ROW(lls_mistral4)                                                                      \
   ROW(lls_deepseek_v3)                                                                   \
   ROW(lls_deepseek_v32)                                                                  \
+  ROW(lls_glm5)                                                                          \
   ROW(lls_kimi_k25)                                                                      \
   ROW(lls_ernie_moe)                                                                     \
   ROW(lls_glm4)                                                                          \

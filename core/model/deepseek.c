@@ -95,22 +95,79 @@ static int configure_v3(const struct lls_json *json, struct lls_model_config *ou
   return rc;
 }
 
-/* DeepSeek V3.2 and GLM-5: an index chooses the index_topk tokens that a row attends to.
- * It chooses all tokens of a context that has no more, to which contexts are cut here. */
-static int configure_indexed(const struct lls_json *json, struct lls_model_config *out,
-                             struct lls_error *err)
+/* ---- DeepSeek V3.2, GLM-5 -------------------------------------------------------- */
+
+#define CHOSEN_MAX (1 << 14) /* tokens: scratch of CPU threads has room for them */
+
+/* Does a layer choose tokens, instead of taking those of an earlier one? A list says so
+ * of each layer, or a text with a letter of each, or they follow each other regularly. */
+static bool chooses(const json_t *listed, uint32_t layer, uint32_t every, uint32_t offset)
 {
-  static const char *const of_index[] = {"index_head_dim",          "index_n_heads",
-                                         "indexer_types",           "index_topk_pattern",
-                                         "index_skip_topk_offset",  "index_topk_freq",
-                                         "indexer_rope_interleave", NULL};
-  uint32_t chosen = 0;
+  const json_t *item = json_array_get(listed, layer);
+  const char *kind = json_string_value(item), *text = json_string_value(listed);
+  if (kind != NULL)
+    return strcmp(kind, "full") == 0;
+  if (text != NULL)
+    return text[layer] == 'F';
+  return layer + 1 <= offset || (layer + 1 - offset) % every == 0;
+}
+
+/* Is it a list or text of `layers` entries, all known, or nothing? */
+static bool is_good_list(const json_t *listed, uint32_t layers)
+{
+  const char *text = json_string_value(listed);
+  if (listed == NULL || json_is_null(listed))
+    return true;
+  if (text != NULL)
+    return strlen(text) == layers && strspn(text, "FS") == layers && text[0] == 'F';
+  for (uint32_t i = 0; i < layers; i++) {
+    const char *kind = json_string_value(json_array_get(listed, i));
+    if (kind == NULL || (strcmp(kind, "full") != 0 && strcmp(kind, "shared") != 0) ||
+        (i == 0 && kind[0] != 'f'))
+      return false;
+  }
+  return json_array_size(listed) == layers;
+}
+
+static int read_shared_indices(const struct lls_json *json, struct lls_model_config *out,
+                               struct lls_error *err)
+{
+  const json_t *listed = lls_json_get(json, "indexer_types");
+  const json_t *pattern = lls_json_get(json, "index_topk_pattern");
+  uint32_t every = 1, offset = 2;
+  int rc = lls_json_size_or(json, "index_topk_freq", 1, &every, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "index_skip_topk_offset", 2, &offset, err);
+  if (listed == NULL || json_is_null(listed))
+    listed = pattern;
+  if (rc == 0)
+    rc = expect(json, "indexer_types", is_good_list(listed, out->layers), err);
+  if (rc == 0)
+    rc = expect(json, "index_skip_topk_offset", offset > 0, err);
+  for (uint32_t i = 0; rc == 0 && i < out->layers; i++)
+    out->layer[i].shares_index = !chooses(listed, i, every > 0 ? every : 1, offset);
+  return rc;
+}
+
+/* An index chooses the index_topk tokens that a row attends to. transformers' classes,
+ * and the published ones, rotate it in pairs of neighbours or of halves by the model. */
+static int configure_indexed(const struct lls_json *json, struct lls_model_config *out,
+                             bool paired, struct lls_error *err)
+{
+  struct lls_index_config *index = &out->latent.index;
   const json_t *type, *types = lls_json_get(json, "layer_types");
   size_t i;
   int rc = configure_v3(json, out, err);
   if (rc == 0)
-    rc = lls_json_size_or(json, "index_topk", 2048, &chosen, err);
-  lls_config_pass_over(json, of_index);
+    rc = lls_json_size_or(json, "index_topk", 2048, &index->chosen, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "index_n_heads", paired ? 32 : 64, &index->heads, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "index_head_dim", 128, &index->dim, err);
+  if (rc == 0)
+    rc = lls_json_bool_or(json, "indexer_rope_interleave", paired, &index->paired, err);
+  if (rc == 0)
+    rc = read_shared_indices(json, out, err);
   json_array_foreach((json_t *)types, i, type)
   {
     if (rc == 0)
@@ -119,9 +176,31 @@ static int configure_indexed(const struct lls_json *json, struct lls_model_confi
                       strcmp(json_string_value(type), "indexed_attention") == 0,
                   err);
   }
-  if (rc == 0 && out->max_context > chosen)
-    out->max_context = chosen;
+  if (rc == 0)
+    rc =
+        expect(json, "index_topk", index->chosen > 0 && index->chosen <= CHOSEN_MAX, err);
+  if (rc == 0)
+    rc = expect(json, "index_n_heads", index->heads > 0 && index->heads <= 1 << 10, err);
+  if (rc == 0)
+    rc = expect(json, "index_head_dim",
+                index->dim >= out->latent.rope && index->dim <= 1 << 10, err);
+  if (rc == 0)
+    rc = expect(json, "q_lora_rank", out->latent.query_rank > 0, err);
+  if (rc == 0)
+    out->head_dim += index->dim;
   return rc;
+}
+
+static int configure_v32(const struct lls_json *json, struct lls_model_config *out,
+                         struct lls_error *err)
+{
+  return configure_indexed(json, out, false, err);
+}
+
+static int configure_glm5(const struct lls_json *json, struct lls_model_config *out,
+                          struct lls_error *err)
+{
+  return configure_indexed(json, out, true, err);
 }
 
 /* Kimi K2.5 and K2.6: K2 with an encoder of images. */
@@ -184,6 +263,10 @@ int lls_config_mistral4(const struct lls_json *json, struct lls_model_config *ou
   .shared_gate = "mlp.shared_experts.gate_proj",                                         \
   .shared_up = "mlp.shared_experts.up_proj",                                             \
   .shared_down = "mlp.shared_experts.down_proj"
+#define INDEX                                                                            \
+  .index_query = "self_attn.indexer.wq_b", .index_key = "self_attn.indexer.wk",          \
+  .index_norm = "self_attn.indexer.k_norm",                                              \
+  .index_weights = "self_attn.indexer.weights_proj"
 #define GRAPH LLS_LLAMA_TENSORS, LLS_LLAMA_NORMS, LLS_LLAMA_MLP, LLS_LATENT_NAMES
 
 static const char *const v2_names[] = {"DeepseekV2ForCausalLM", NULL};
@@ -191,8 +274,8 @@ static const char *const mistral4_names[] = {"Mistral4ForCausalLM", NULL};
 static const char *const v3_names[] = {"DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM",
                                        NULL};
 
-static const char *const indexed_names[] = {"DeepseekV32ForCausalLM",
-                                            "GlmMoeDsaForCausalLM", NULL};
+static const char *const v32_names[] = {"DeepseekV32ForCausalLM", NULL};
+static const char *const glm5_names[] = {"GlmMoeDsaForCausalLM", NULL};
 static const char *const kimi_names[] = {"KimiK25ForConditionalGeneration",
                                          "Kimi_K25ForConditionalGeneration", NULL};
 
@@ -219,10 +302,17 @@ const struct lls_architecture lls_deepseek_v3 = {
 };
 
 const struct lls_architecture lls_deepseek_v32 = {
-    .title = "DeepSeek V3.2, GLM-5 (as many tokens as their index chooses)",
-    .names = indexed_names,
-    .configure = configure_indexed,
-    .tensors = {GRAPH, MIXTURE},
+    .title = "DeepSeek V3.2",
+    .names = v32_names,
+    .configure = configure_v32,
+    .tensors = {GRAPH, MIXTURE, INDEX},
+};
+
+const struct lls_architecture lls_glm5 = {
+    .title = "GLM-5",
+    .names = glm5_names,
+    .configure = configure_glm5,
+    .tensors = {GRAPH, MIXTURE, INDEX},
 };
 
 const struct lls_architecture lls_kimi_k25 = {

@@ -51,6 +51,7 @@ uint32_t lls_model_extras(const struct lls_model_config *c, uint32_t context)
       {c->recurrent.conv_width > 0 || c->output_gate, LLS_EXTRA_STATES},
       {has_chunks(c), LLS_EXTRA_CHUNKS},
       {c->streams.n > 0 || cuts_gates(c), LLS_EXTRA_STREAMS},
+      {c->latent.index.chosen > 0 && context > c->latent.index.chosen, LLS_EXTRA_INDEX},
   };
   uint32_t extras = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -84,9 +85,20 @@ const char *lls_extra_name(uint32_t extras)
       {LLS_EXTRA_STREAMS,
        "several hidden states of a token (AltUp), or gates that are cut "
        "by their mean"},
+      {LLS_EXTRA_INDEX, "an index of tokens (DSA), for contexts of more tokens than it "
+                        "chooses ([engine] max_context)"},
   };
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if ((extras & names[i].bit) != 0)
       return names[i].name;
   return "nothing";
+}
+
+void lls_model_fit_index(struct lls_model_config *c, uint32_t context)
+{
+  struct lls_index_config *index = &c->latent.index;
+  if (index->chosen == 0 || context > index->chosen)
+    return;
+  c->head_dim -= index->dim;
+  *index = (struct lls_index_config){0};
 }

@@ -91,7 +91,8 @@ struct lls_layer_config {
   /* The layer attends to the K and V of an earlier layer, `keeper`, and makes none. */
   bool shares;
   uint32_t keeper;
-  bool v_is_k; /* v has the matrix of k */
+  bool v_is_k;       /* v has the matrix of k */
+  bool shares_index; /* the layer attends to the tokens that an earlier one chose */
   /* The MLP's gates lose their mean plus gate_cut of their standard deviations, and are 0
    * below it. */
   bool cuts_gates;
@@ -121,15 +122,25 @@ struct lls_mixture_config {
   uint32_t latent;  /* numbers that experts read and make, of products; 0 = a row of x */
 };
 
+/* An index (DeepSeek V3.2's DSA): of the tokens that a row sees, those with the largest
+ * sums over heads of a weight times relu(query . key). The first rope numbers of queries
+ * and keys are rotated. */
+struct lls_index_config {
+  uint32_t chosen;     /* tokens that a row attends to; 0 = all, and no index */
+  uint32_t heads, dim; /* of its queries; its keys have one head */
+  bool paired;         /* as paired_rope, for the index */
+};
+
 /* Multi-head latent attention (arXiv 2405.04434): a token is cached as one latent vector,
- * and some rotated numbers, for all heads. kv_heads is 1 then, and head_dim what is
- * cached. */
+ * some rotated numbers, and its key in the index, for all heads. kv_heads is 1 then, and
+ * head_dim what is cached. */
 struct lls_latent_config {
   uint32_t rank;       /* of the latent; 0 = keys and values are cached */
   uint32_t query_rank; /* queries are made of a normed vector of this length; 0 = of x */
   uint32_t nope, rope; /* a head's query: numbers that are not rotated, then rotated */
   uint32_t value;      /* width of a head's output */
   float norm_epsilon;  /* of the norms of the two vectors */
+  struct lls_index_config index;
 };
 
 /* A generator's score of a pair of texts: the last row's product with one row of a
@@ -354,14 +365,24 @@ static inline uint32_t lls_latent_query(const struct lls_model_config *c)
   return c->latent.nope + c->latent.rope;
 }
 
+/* Does a layer choose tokens by an index? */
+static inline bool lls_has_index(const struct lls_model_config *c, uint32_t layer)
+{
+  return c->latent.index.chosen > 0 && !c->layer[layer].shares_index;
+}
+
 /* Returns the weights of a layer's attention before the output projection. */
 static inline size_t lls_qkv_numbers(const struct lls_model_config *c, uint32_t layer)
 {
   const struct lls_latent_config *l = &c->latent;
   size_t inputs = l->query_rank > 0 ? l->query_rank : c->hidden;
-  size_t down = (size_t)c->hidden * (l->query_rank + c->head_dim);
+  size_t down = (size_t)c->hidden * (l->query_rank + l->rank + l->rope);
   size_t heads = lls_latent_query(c) * inputs + (size_t)(l->nope + l->value) * l->rank;
-  return l->rank > 0 ? down + c->heads * heads
+  size_t index = lls_has_index(c, layer)
+                     ? (size_t)l->index.heads * (l->index.dim * inputs + c->hidden) +
+                           (size_t)l->index.dim * c->hidden
+                     : 0;
+  return l->rank > 0 ? down + c->heads * heads + index
                      : (size_t)c->hidden * lls_qkv_columns(c, layer);
 }
 
@@ -432,6 +453,8 @@ static inline uint32_t lls_longest_text(const struct lls_model_config *c)
  * no text is longer than `context`; and the name of the lowest bit. */
 uint32_t lls_model_extras(const struct lls_model_config *, uint32_t context);
 const char *lls_extra_name(uint32_t extras);
+/* extras.c: leaves out an index that would choose all tokens of a text of `context`. */
+void lls_model_fit_index(struct lls_model_config *, uint32_t context);
 
 /* Returns the widest window of the layers; 0 if some layer attends to everything. */
 uint32_t lls_widest_window(const struct lls_model_config *);

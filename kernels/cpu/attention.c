@@ -29,6 +29,8 @@
 struct rows {
   const struct lls_step_sequence *sequence;
   uint32_t first, n; /* rows of the sequence in this step */
+  /* n = 1: the tokens that the row attends to; NULL: all that it sees */
+  const uint32_t *chosen;
   uint32_t first_chunk, past_chunk;
 };
 
@@ -119,14 +121,15 @@ static void write_out(const struct run *r, const struct rows *rows, uint32_t hea
 
 /* ---- running --------------------------------------------------------------------- */
 
-static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
-                                  const struct lls_step_sequence *s, bool is_v)
+struct lls_kv_list lls_cpu_kv_list(const struct lls_cpu_device *d,
+                                   const struct lls_attention_shape *a, uint32_t layer,
+                                   uint32_t head, const struct lls_step_sequence *s,
+                                   bool is_v)
 {
-  const struct lls_pool *p = r->device->pool;
-  const struct lls_pool_shape *shape = &p->groups[r->shape.group];
-  struct lls_pool_units units =
-      lls_pool_units(p, s, is_v, r->shape.group, r->layer, head);
-  size_t index = (size_t)r->layer * shape->kv_heads + head;
+  const struct lls_pool *p = d->pool;
+  const struct lls_pool_shape *shape = &p->groups[a->group];
+  struct lls_pool_units units = lls_pool_units(p, s, is_v, a->group, layer, head);
+  size_t index = (size_t)layer * shape->kv_heads + head;
   size_t side = lls_side_numbers(shape), scales = lls_scale_bytes(shape);
   bool int8 = lls_pool_has_int8(&p->shape, false) && !s->scratch;
   bool second = is_v && !shape->latent;
@@ -136,7 +139,7 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
   return (struct lls_kv_list){
       .base = units.base,
       .unit_bytes = units.unit_bytes,
-      .slot_bytes = p->slot_bytes[r->shape.group],
+      .slot_bytes = p->slot_bytes[a->group],
       .int8 = int8 ? numbers + index * shape->block_tokens * shape->head_dim : NULL,
       .scales = int8 ? steps + index * 2 * shape->head_dim * sizeof(uint16_t) : NULL,
       .head_dim = shape->head_dim,
@@ -144,6 +147,15 @@ static struct lls_kv_list kv_list(const struct run *r, uint32_t head,
       .entries = s->kv.entries,
       .n_entries = s->kv.n,
   };
+}
+
+static struct lls_kv_list list_of(const struct run *r, uint32_t head,
+                                  const struct rows *rows, bool is_v)
+{
+  struct lls_kv_list list =
+      lls_cpu_kv_list(r->device, &r->shape, r->layer, head, rows->sequence, is_v);
+  list.chosen = rows->chosen;
+  return list;
 }
 
 /* The oldest token that the row at a position sees. */
@@ -166,7 +178,8 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
       .n_rows = rows->n,
       .group = r->group,
       .head_dim = r->shape.head_dim,
-      .first_position = s->context + rows->first,
+      .first_position =
+          rows->chosen != NULL ? r->shape.n_chosen - 1 : s->context + rows->first,
       .scale = r->shape.scale,
       .soft_cap = r->shape.soft_cap,
       .slopes =
@@ -174,8 +187,8 @@ static struct lls_attention_task task_of(const struct run *r, const struct rows 
       .window = r->shape.chunked ? 0 : r->shape.window,
       .oldest = r->shape.chunked ? oldest_of(r, s->context + rows->first) : 0,
       .bf16 = r->device->pool->shape.element == LLS_BF16,
-      .k = kv_list(r, head / r->splits, s, false),
-      .v = kv_list(r, head / r->splits, s, true),
+      .k = list_of(r, head / r->splits, rows, false),
+      .v = list_of(r, head / r->splits, rows, true),
   };
 }
 
@@ -259,6 +272,20 @@ static void merge_parts(const struct run *r)
 
 /* ---- sharing out ----------------------------------------------------------------- */
 
+/* Returns a row that attends to chosen tokens. */
+static struct rows row_of_chosen(const struct run *r, const struct lls_step_sequence *s,
+                                 uint32_t row)
+{
+  size_t n = r->shape.n_chosen;
+  return (struct rows){
+      .sequence = s,
+      .first = row,
+      .n = 1,
+      .chosen = r->shape.chosen + (s->first_row + row) * n,
+      .past_chunk = (uint32_t)((n - 1) / CHUNK_TOKENS + 1),
+  };
+}
+
 /* Returns the rows, from `first` on, that together make the queries of one item. Rows of
  * two of the model's chunks, which see different tokens, are in two items. */
 static struct rows rows_from(const struct run *r, const struct lls_step_sequence *s,
@@ -266,6 +293,10 @@ static struct rows rows_from(const struct run *r, const struct lls_step_sequence
 {
   uint32_t most = LLS_ATTENTION_QUERIES / r->group, n = s->n_rows - first;
   uint32_t position = s->context + first, window = r->shape.window;
+  if (r->shape.chosen != NULL && position >= r->shape.n_chosen)
+    return row_of_chosen(r, s, first);
+  if (r->shape.chosen != NULL && most > r->shape.n_chosen - position)
+    most = r->shape.n_chosen - position;
   if (r->shape.chunked && most > window - position % window)
     most = window - position % window;
   n = n < most ? n : most;
@@ -283,6 +314,8 @@ static uint64_t cost(const struct run *r, const struct rows *rows)
 {
   uint64_t tokens = (uint64_t)rows->sequence->context + rows->first + rows->n;
   uint64_t seen = (uint64_t)r->shape.window + rows->n;
+  if (rows->chosen != NULL)
+    tokens = r->shape.n_chosen;
   if (r->shape.window != 0 && seen < tokens)
     tokens = seen;
   return (rows->n * r->group + ITEM_COST_FIXED) * tokens;

@@ -15,7 +15,7 @@
 #include "core/device/device.h"
 #include "kernels/cpu/isa.h"
 
-#define LLS_HEAD_DIM_MAX      576 /* a latent of 512 with 64 rotated numbers */
+#define LLS_HEAD_DIM_MAX      704 /* a latent of 512, 64 rotated, 128 of an index */
 #define LLS_ATTENTION_QUERIES 128 /* most queries of a call */
 
 /* K or V of one KV head of one layer: the blocks that a block table lists. */
@@ -30,6 +30,8 @@ struct lls_kv_list {
   uint32_t block_tokens;
   const struct lls_block_entry *entries; /* (n_entries) */
   uint32_t n_entries;
+  /* Ascending tokens, or NULL: token i of the list is chosen[i] of the sequence. */
+  const uint32_t *chosen;
 };
 
 struct lls_attention_task {
@@ -60,6 +62,13 @@ struct lls_attention_state {
   float *values; /* (queries, lls_attention_stride) sum of weight x v */
 };
 
+/* attention.c: K or V of a head of a layer, as a sequence's blocks have it. */
+struct lls_cpu_device;
+struct lls_kv_list lls_cpu_kv_list(const struct lls_cpu_device *,
+                                   const struct lls_attention_shape *, uint32_t layer,
+                                   uint32_t head, const struct lls_step_sequence *,
+                                   bool is_v);
+
 /* Floats from one query's values to the next: a multiple of every level's vector. */
 static inline uint32_t lls_attention_stride(uint32_t head_dim)
 {
@@ -67,7 +76,7 @@ static inline uint32_t lls_attention_stride(uint32_t head_dim)
 }
 
 /* Working memory of one call: a tile of K, one of V and lists of addresses. */
-#define LLS_ATTENTION_SCRATCH ((size_t)768 << 10)
+#define LLS_ATTENTION_SCRATCH ((size_t)1 << 20)
 
 struct lls_cpu_attention_kernels {
   /* Computes the state over tokens [begin, end), masked by each row's causal limit and

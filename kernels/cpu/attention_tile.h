@@ -23,7 +23,8 @@ struct cursor {
 
 static inline struct cursor cursor_at(const struct lls_kv_list *l, uint32_t token)
 {
-  uint32_t entry = lls_pool_find(l->entries, l->n_entries, token);
+  uint32_t first = l->chosen != NULL ? l->chosen[token] : token;
+  uint32_t entry = lls_pool_find(l->entries, l->n_entries, first);
   return (struct cursor){.list = l, .entry = l->entries + entry};
 }
 
@@ -56,6 +57,28 @@ static inline const uint16_t *scales_of(const struct lls_kv_list *l,
   return (const uint16_t *)(const void *)(l->scales + e->block * l->unit_bytes);
 }
 
+/* The same as `addresses` for a list with `chosen`. */
+static inline void chosen_addresses(struct cursor *c, uint32_t first, uint32_t n,
+                                    const char *out[TILE], const uint16_t *scales[TILE])
+{
+  const struct lls_kv_list *l = c->list;
+  const struct lls_block_entry *e = c->entry;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t token = l->chosen[first + i];
+    while (token >= e->first_token + e->count)
+      e++;
+    uint32_t index = token - e->first_token;
+    bool left = e->direction == LLS_LEFT_TO_RIGHT;
+    uint32_t slot = left ? index : l->block_tokens - 1 - index;
+    size_t slot_bytes;
+    out[i] = block_of(l, e, &slot_bytes);
+    out[i] += slot * slot_bytes;
+    if (scales != NULL)
+      scales[i] = scales_of(l, e);
+  }
+  c->entry = e;
+}
+
 /* Writes the addresses of tokens [first, first + n), and their scales. The list may
  * lack the first of these tokens, which no query sees. They get the address of a token
  * that exists, because their values, multiplied by 0, must be finite. */
@@ -64,6 +87,10 @@ static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
 {
   const struct lls_kv_list *l = c->list;
   const struct lls_block_entry *e = c->entry;
+  if (l->chosen != NULL) {
+    chosen_addresses(c, first, n, out, scales);
+    return;
+  }
   uint32_t begin = lls_list_begin(l->entries, l->n_entries);
   uint32_t before = begin > first ? begin - first : 0;
   for (uint32_t i = before; i < n;) {

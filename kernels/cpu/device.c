@@ -156,6 +156,7 @@ static const struct lls_device_ops ops = {
     .cache_write = lls_cpu_cache_write,
     .latent_rows = lls_cpu_latent_rows,
     .latent_values = lls_cpu_latent_values,
+    .choose = lls_cpu_choose,
     .attention = lls_cpu_attention,
     .gather = lls_cpu_gather,
     .cap_logits = lls_cpu_cap_logits,

@@ -25,14 +25,19 @@ struct latent {
 static void fill_row(const struct latent *w, size_t row)
 {
   const struct lls_latent_shape *s = w->shape;
-  size_t each = s->nope + s->rope, width = s->rank + s->rope;
+  size_t each = s->nope + s->rope, plain = s->rank + s->rope, width = plain + s->index;
   const float *q = w->q + row * s->heads * each + s->nope;
-  const float *kv = w->kv + row * width;
+  const float *kv = w->kv + row * plain, *keys = s->index_keys;
   float *to = w->rows + row * (s->heads + 1) * width;
-  for (uint32_t head = 0; head < s->heads; head++, to += width, q += each)
+  for (uint32_t head = 0; head < s->heads; head++, to += width, q += each) {
     memcpy(to + s->rank, q, s->rope * sizeof *to);
+    memset(to + plain, 0, s->index * sizeof *to);
+  }
   w->kernels->norm_rms(kv, s->norm, s->epsilon, s->rank, to);
   memcpy(to + s->rank, kv + s->rank, s->rope * sizeof *to);
+  memset(to + plain, 0, s->index * sizeof *to);
+  if (keys != NULL)
+    memcpy(to + plain, keys + row * s->index, s->index * sizeof *to);
 }
 
 static void fill_task(void *arg, unsigned thread, unsigned n_threads)
@@ -49,7 +54,7 @@ void lls_cpu_latent_rows(struct lls_device *device, const struct lls_latent_shap
                          void *rows)
 {
   struct lls_cpu_device *d = lls_cpu(device);
-  size_t each = s->nope + s->rope, width = s->rank + s->rope;
+  size_t each = s->nope + s->rope, width = s->rank + s->rope + s->index;
   const struct lls_cpu_heads absorbed = {
       .weights = lls_cpu_expert_weights(keys),
       .heads = s->heads,
@@ -69,7 +74,7 @@ void lls_cpu_latent_values(struct lls_device *device, const struct lls_latent_sh
                            const struct lls_experts *values, const void *x, void *y)
 {
   struct lls_cpu_device *d = lls_cpu(device);
-  size_t width = s->rank + s->rope;
+  size_t width = s->rank + s->rope + s->index;
   const struct lls_cpu_heads outputs = {
       .weights = lls_cpu_expert_weights(values),
       .heads = s->heads,

@@ -67,6 +67,11 @@ void lls_cpu_scale(struct lls_device *, float factor, uint32_t n_rows, uint32_t 
 void lls_cpu_gate_rows(struct lls_device *, const float *scores, void *x, uint32_t n_rows,
                        uint32_t columns);
 
+/* choose.c */
+void lls_cpu_choose(struct lls_device *, const struct lls_attention_shape *,
+                    const struct lls_index_shape *, uint32_t layer, const void *q,
+                    const void *weights, uint32_t *tokens);
+
 /* adapt.c */
 void lls_cpu_adapt(struct lls_device *, const struct lls_adapted_rows *,
                    uint32_t n_groups, const void *x, uint32_t inputs, float *scratch,

@@ -341,6 +341,14 @@ static void latent_values(struct lls_device *device, const struct lls_latent_sha
   (void)device, (void)shape, (void)values, (void)x, (void)y;
 }
 
+static void choose(struct lls_device *device, const struct lls_attention_shape *shape,
+                   const struct lls_index_shape *index, uint32_t layer, const void *q,
+                   const void *weights, uint32_t *tokens)
+{
+  (void)device, (void)shape, (void)index, (void)layer, (void)q, (void)weights,
+      (void)tokens;
+}
+
 static void attention(struct lls_device *device, const struct lls_attention_shape *shape,
                       uint32_t layer, const void *qkv, void *out)
 {
@@ -507,6 +515,7 @@ static const struct lls_device_ops ops = {
     .cache_write = cache_write,
     .latent_rows = latent_rows,
     .latent_values = latent_values,
+    .choose = choose,
     .attention = attention,
     .attention_both_ways = attention_both_ways,
     .gather = gather,

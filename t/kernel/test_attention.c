@@ -30,7 +30,7 @@ static void test_head_dims(void **state)
 /* Blocks without V: latents, whose heads share one key-value head. */
 static void latents(struct lls_device *device)
 {
-  static const uint32_t dims[] = {576, 288, 24, 20}, heads[] = {3, 16, 128, 5};
+  static const uint32_t dims[] = {576, 288, 24, 20, 704}, heads[] = {3, 16, 128, 5, 3};
   for (size_t i = 0; i < 2 * sizeof dims / sizeof *dims; i++) {
     struct shape shape = {
         .kv_heads = 1,

@@ -89,6 +89,8 @@ static void test_extras(void **state)
        LLS_EXTRA_ALL & ~LLS_EXTRA_CHUNKS},
       {"gemma-3n", "does not have several hidden states of a token (AltUp)",
        LLS_EXTRA_ALL & ~LLS_EXTRA_STREAMS},
+      {"deepseek-v3.2", "does not have an index of tokens (DSA)",
+       LLS_EXTRA_ALL & ~LLS_EXTRA_INDEX},
       {"ministral-3", "does not have queries that grow", 0},
       {"gemma-4-31b", "does not have layers with heads of different sizes", 0}};
   (void)state;
@@ -105,6 +107,30 @@ static void test_extras(void **state)
         lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err),
         -ENOTSUP);
     assert_non_null(strstr(err.text, cases[i].name));
+    m.device->ops->destroy(m.device);
+    reference_free(m.reference);
+  }
+}
+
+/* An index that would choose all tokens is left out: its keys are not cached, and the
+ * device needs no operation for it. */
+static void test_short_contexts(void **state)
+{
+  (void)state;
+  for (uint32_t context = 8; context <= 9; context++) {
+    struct drive_model m = {0};
+    struct lls_worker_rank_options made;
+    struct lls_error err = {0};
+    const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                          .cache_element = LLS_F32};
+    drive_prepare(&m, "glm-5", &options, &made);
+    made.engine.max_context = context;
+    assert_int_equal(lls_cpu_device_create(&made.device, &m.device, &err), 0);
+    m.device->extras = LLS_EXTRA_ALL & ~(context == 8 ? (uint32_t)LLS_EXTRA_INDEX : 0);
+    assert_int_equal(
+        lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err), 0);
+    assert_int_equal(lls_engine_pool_shape(m.engine)->head_dim, context == 8 ? 24 : 40);
+    lls_engine_destroy(m.engine);
     m.device->ops->destroy(m.device);
     reference_free(m.reference);
   }
@@ -185,6 +211,7 @@ int main(int argc, char **argv)
       "deepseek-v2",
       "deepseek-v2-groups",
       "deepseek-v3",
+      "deepseek-v3.2",
       "kimi-k2.5",
       "glm-5",
       "glm-4.7-flash",
@@ -213,13 +240,14 @@ int main(int argc, char **argv)
       "falcon-h1",
       "falcon-h1-normed",
   };
-  static struct CMUnitTest tests[3 * 64 + 4];
+  static struct CMUnitTest tests[3 * 64 + 5];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
   char **models = argc > 1 ? argv + 1 : names;
   n_names = argc > 1 ? (size_t)argc - 1 : n_names;
   assert_true(n_names <= 64);
   if (argc <= 1) {
     static char latent[] = "deepseek-v3", chunks[] = "llama-4";
+    tests[n++] = (struct CMUnitTest){"short", test_short_contexts, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"chunks", test_whole_chunks, NULL, NULL, chunks};
     tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"int8", test_int8, NULL, NULL, latent};
