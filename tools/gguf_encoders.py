@@ -161,6 +161,8 @@ def convert_modernbert(name):
     out.add_sliding_window_pattern(config.get("global_attn_every_n_layers", 3))
     out.add_rope_scaling_type(gguf.RopeScalingType.NONE)
     out.add_vocab_size(config["vocab_size"])
+    if config.get("classifier_pooling") == "cls":  # files of "mean" are as older converters wrote them
+        out.add_uint32("modern-bert.classifier.pooling_type", gguf.PoolingType.CLS)
     add_tokens(out, ROOT / name)
     for own, tensor in tensors(ROOT / name):
         add(out, names, own.removeprefix("model.").replace("classifier.", "classifier.out_proj."), tensor)
@@ -194,5 +196,6 @@ def convert(name):
     write(out)
 
 
-for model in sys.argv[1:] or ("cls", "roberta", "xlmr", "xlmr-pair", "nomic", "gemma", "modernbert", "modernbert-pair"):
+for model in sys.argv[1:] or ("cls", "roberta", "xlmr", "xlmr-pair", "nomic", "gemma", "modernbert", "modernbert-pair",
+                              "modernbert-cls-pair"):
     convert(model)

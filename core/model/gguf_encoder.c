@@ -25,6 +25,24 @@ static bool looks_back_only(const struct lls_gguf *g)
   return causal;
 }
 
+/* Sets the rows that ModernBERT's head reads. Older files lack the key: llama.cpp takes
+ * the mean of a text's rows then. */
+static int describe_modern_head(const struct lls_gguf *g, json_t *config,
+                                struct lls_error *err)
+{
+  static const char *const modes[] = {"none", "mean", "cls"};
+  int64_t type = lls_gguf_integer(g->files[0], "modern-bert.classifier.pooling_type", 1);
+  if (type != 1 && type != 2)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: modern-bert.classifier.pooling_type is %lld: 1 (mean) and 2 "
+                    "(cls) are supported",
+                    g->files[0]->path, (long long)type);
+  json_object_set_new(config, "classifier_pooling", json_string(modes[type]));
+  if (lls_gguf_tensor(g, "cls.bias") != NULL)
+    json_object_set_new(config, "classifier_bias", json_true());
+  return 0;
+}
+
 static int describe_head(const struct lls_gguf *g, json_t *config, struct lls_error *err)
 {
   const struct lls_gguf_tensor *pooler = lls_gguf_tensor(g, "cls.weight"),
@@ -41,13 +59,9 @@ static int describe_head(const struct lls_gguf *g, json_t *config, struct lls_er
   json_object_set_new(config, "architectures",
                       json_pack("[s]", modern ? "ModernBertForSequenceClassification"
                                               : LLS_GGUF_CLASSIFIER));
-  if (modern) /* llama.cpp has one pooling for all of these */
-    json_object_set_new(config, "classifier_pooling", json_string("mean"));
-  if (modern && lls_gguf_tensor(g, "cls.bias") != NULL)
-    json_object_set_new(config, "classifier_bias", json_true());
   json_object_set_new(config, "num_labels",
                       json_integer(head->n_dims == 2 ? (json_int_t)head->shape[0] : 1));
-  return 0;
+  return modern ? describe_modern_head(g, config, err) : 0;
 }
 
 int lls_gguf_describe_encoder(const struct lls_gguf *g, json_t *config,

@@ -158,6 +158,7 @@ enum rule {
   ROTATED, /* the number of rotated dimensions is accepted */
   SCALE,   /* the scale of scores that the model has anyway is accepted */
   POOLED,  /* all but RANK accepted, in models that generate without scores */
+  MODERN,  /* accepted in ModernBERT, where it is read */
   SOFTMAX, /* 1 is accepted; for gpt-oss also 3, which is equivalent there */
 };
 
@@ -169,6 +170,7 @@ static const struct {
     {"tensor_data_layout", READ},
     {"pooling_type", POOLED},
     {"classifier.output_labels", READ},
+    {"classifier.pooling_type", MODERN}, /* lls_gguf_describe_encoder */
     {"decoder_start_token_id", READ},
     {"expert_count", READ},
     {"rope.dimension_count", READ},
@@ -263,6 +265,8 @@ static bool is_fine(const struct lls_gguf *g, const json_t *config, const char *
   if (rule == POOLED)
     return makes_vectors(g) || is != RANK ||
            lls_gguf_tensor(g, "cls.output.weight") != NULL;
+  if (rule == MODERN)
+    return strcmp(g->architecture->name, "modern-bert") == 0;
   return rule == READ || (json_is_number(value) && is == 0) ||
          (json_is_number(value) && fabs(is - wanted(g, config, rule)) < 1e-5) ||
          (rule == SOFTMAX && is == 3 && strcmp(g->architecture->name, "gpt-oss") == 0);

@@ -143,7 +143,7 @@ $server->stop;
 
 # ---- cross-encoders --------------------------------------------------------------------
 
-for my $name (qw(pair roberta-pair xlmr-pair xlmr-pair.gguf modernbert-pair modernbert-pair.gguf modernbert-cls-pair)) {
+for my $name (qw(pair roberta-pair xlmr-pair xlmr-pair.gguf modernbert-pair modernbert-pair.gguf modernbert-cls-pair modernbert-cls-pair.gguf)) {
     my $pairs = reference($name =~ s/\.gguf$//r);
     my @want = map { $name eq 'roberta-pair' ? $_ : 1 / (1 + exp -$_) } @{ $pairs->{scores} };
     my ($first, $second) = map { my $i = $_; [map { $_->[$i] } @{ $pairs->{pairs} }] } 0, 1;

@@ -113,6 +113,46 @@ static void test_what_is_refused(void **state)
   expect(&b, *state, -ENOTSUP, "bert.attention.causal is true");
 }
 
+static bool head_reads_the_mean(const char *relative)
+{
+  struct lls_model_config c;
+  struct lls_error err = {0};
+  if (lls_model_config_read(source_path(relative), &c, &err) != 0)
+    fail_msg("%s", err.text);
+  assert_int_equal(c.labels, 1);
+  return c.classifier.mean;
+}
+
+/* A key of the file names the rows that ModernBERT's head reads; older files lack the
+ * key, and their heads read the mean. */
+static void test_what_a_head_reads(void **state)
+{
+  struct gguf_builder b;
+  assert_true(head_reads_the_mean("t/data/encoder/modernbert-pair.gguf"));
+  assert_false(head_reads_the_mean("t/data/encoder/modernbert-cls-pair.gguf"));
+  assert_false(head_reads_the_mean("t/data/encoder/modernbert-cls-pair"));
+  b = (struct gguf_builder){0};
+  gguf_text(&b, "general.architecture", "modern-bert");
+  gguf_number(&b, "modern-bert.block_count", 1);
+  gguf_number(&b, "modern-bert.embedding_length", 8);
+  gguf_number(&b, "modern-bert.feed_forward_length", 8);
+  gguf_number(&b, "modern-bert.attention.head_count", 2);
+  gguf_number(&b, "modern-bert.context_length", 16);
+  gguf_number(&b, "modern-bert.attention.sliding_window", 8);
+  gguf_real(&b, "modern-bert.attention.layer_norm_epsilon", 1e-5F);
+  gguf_real(&b, "modern-bert.rope.freq_base", 1e4F);
+  gguf_real(&b, "modern-bert.rope.freq_base_swa", 1e4F);
+  gguf_number(&b, "modern-bert.classifier.pooling_type", 3);
+  gguf_tensor(&b, "token_embd.weight", 0, 2, 8, bytes, 64);
+  gguf_tensor(&b, "cls.weight", 0, 2, 8, bytes, 64);
+  gguf_tensor(&b, "cls.output.weight", 0, 2, 8, bytes, 64);
+  expect(&b, *state, -ENOTSUP, "classifier.pooling_type is 3: 1 (mean) and 2 (cls)");
+  describe(&b);
+  gguf_real(&b, "bert.attention.layer_norm_epsilon", 1e-12F);
+  gguf_number(&b, "bert.classifier.pooling_type", 1);
+  expect(&b, *state, -ENOTSUP, "bert.classifier.pooling_type is 1 in the metadata");
+}
+
 static enum lls_pooling pooling_of(const struct folder *folder, int type)
 {
   struct gguf_builder b;
@@ -194,6 +234,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_vectors_are_those_of_the_folder),
       IN_FOLDER(test_what_is_refused),
+      IN_FOLDER(test_what_a_head_reads),
       IN_FOLDER(test_pooling),
       IN_FOLDER(test_words_are_cut_into_pieces),
   };
