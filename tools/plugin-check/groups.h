@@ -23,6 +23,7 @@
 #define GROUPS_CONTEXT  96
 #define GROUPS_KEYS     (GROUPS_CONTEXT / GROUPS_TOKENS)
 #define GROUPS_STEP     24 /* most tokens of a step */
+#define GROUPS_GUESSES  12 /* most of them that are guesses */
 
 struct groups_set {
   char name[64]; /* such as "groups FW, blocks 1:10, with a host" */
@@ -40,8 +41,10 @@ struct groups_request {
   uint64_t contents[GROUPS_CONTEXT]; /* of each token: of it and all before */
   uint64_t user[LLS_USER_WORDS];
   uint32_t reserved, run; /* tokens of this step; run: at most as many as reserved */
-  uint32_t context;       /* cached before this step */
-  uint64_t transfer;      /* while it moves beside the steps */
+  /* Guesses of the next tokens, which the step writes too; accepted ones become text. */
+  uint32_t guesses, accepted;
+  uint32_t context;  /* cached before this step */
+  uint64_t transfer; /* while it moves beside the steps */
   bool alive, in_step, named, moves;
 };
 

@@ -185,12 +185,16 @@ static void judge_tokens(struct groups_rig *r, const struct groups_request *q,
   }
 }
 
+/* The contents of a slot into which a guess was written that was not accepted. */
+#define WRONG_GUESS UINT64_C(0x8EBC6AF09C88C6E3)
+
 static void write_tokens(struct groups_rig *r, const struct groups_request *q,
                          const struct lls_group_list *l, uint32_t group)
 {
   struct groups_block b;
   uint32_t slot;
-  for (uint32_t p = q->context; p < q->context + q->run; p++) {
+  uint32_t text = q->context + q->run + q->accepted;
+  for (uint32_t p = q->context; p < q->context + q->run + q->guesses; p++) {
     if (!place_of(r, q, l, group, p, &b, &slot))
       return;
     if (!(lls_group_form_of(r->groups[group], b.form)->flags & LLS_FORM_WRITTEN)) {
@@ -200,7 +204,7 @@ static void write_tokens(struct groups_rig *r, const struct groups_request *q,
       return;
     }
     own(&b);
-    *slot_in(&b, slot) = mark_in(&b, q->contents[p]);
+    *slot_in(&b, slot) = p < text ? mark_in(&b, q->contents[p]) : WRONG_GUESS;
   }
 }
 
@@ -298,5 +302,6 @@ void groups_verify(struct groups_rig *r, const struct groups_request *q,
   for (uint32_t group = 0; group < t->n_groups; group++)
     if (!is_state(r, group))
       judge_tokens(r, q, &t->lists[group], group,
-                   lls_group_begin(r->groups[group], q->context), q->context + q->run);
+                   lls_group_begin(r->groups[group], q->context),
+                   q->context + q->run + q->accepted);
 }

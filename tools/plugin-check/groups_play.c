@@ -105,6 +105,20 @@ static bool is_alone(struct groups_rig *r, const struct groups_request *q)
   return true;
 }
 
+/* Returns how many guesses a step verifies that computes all tokens of a request: none
+ * with groups of states, which forget no token. */
+static uint32_t guesses_behind(struct groups_rig *r, const struct groups_request *q)
+{
+  uint32_t length = lls_request_length(&q->view), most = GROUPS_STEP - q->reserved;
+  for (uint32_t i = 0; i < r->set->n; i++)
+    if (r->groups[i]->kind == LLS_GROUP_STATE)
+      return 0;
+  most = most < GROUPS_GUESSES ? most : GROUPS_GUESSES;
+  most = most < GROUPS_CONTEXT - 2 - length ? most : GROUPS_CONTEXT - 2 - length;
+  return length + 2 < GROUPS_CONTEXT && dice(&r->dice, 0, 1) > 0 ? dice(&r->dice, 0, most)
+                                                                 : 0;
+}
+
 static void try_to_run(struct groups_rig *r, struct groups_request *q)
 {
   const struct lls_cache_vtable *c = &r->module->cache;
@@ -117,7 +131,8 @@ static void try_to_run(struct groups_rig *r, struct groups_request *q)
   }
   q->reserved = dice(&r->dice, 1, left < GROUPS_STEP ? left : GROUPS_STEP);
   uint32_t flags = q->view.request_class == LLS_CLASS_REALTIME ? LLS_MAY_DISPLACE : 0;
-  int rc = c->reserve(r->self, &q->view, q->reserved, LLS_FORM_NONE, flags);
+  q->guesses = q->reserved == left ? guesses_behind(r, q) : 0;
+  int rc = c->reserve(r->self, &q->view, q->reserved + q->guesses, LLS_FORM_NONE, flags);
   q->in_step = rc == LLS_RESERVE_OK && dice(&r->dice, 0, 5) > 0;
   if (rc < 0 || rc >= LLS_RESERVE_NEVER || (rc == LLS_RESERVE_LATER && is_alone(r, q)))
     found(r->findings, "%s: reserve of %u tokens after %u returns %d%s", r->set->name,
@@ -207,7 +222,7 @@ static void plan(struct groups_rig *r)
 
 /* ---- a step ----------------------------------------------------------------------- */
 
-/* A step may compute fewer tokens than were reserved. */
+/* A step may compute fewer tokens than were reserved, and accept none of its guesses. */
 static void compute(struct groups_rig *r)
 {
   struct lls_block_table tables[GROUPS_REQUESTS];
@@ -216,7 +231,9 @@ static void compute(struct groups_rig *r)
     if (!q->in_step)
       continue;
     q->context = info_of(r, q).cached_tokens;
-    q->run = dice(&r->dice, 0, 2) > 0 ? q->reserved : dice(&r->dice, 1, q->reserved);
+    bool whole = q->guesses > 0 || dice(&r->dice, 0, 2) > 0;
+    q->run = whole ? q->reserved : dice(&r->dice, 1, q->reserved);
+    q->accepted = dice(&r->dice, 0, q->guesses);
     q->view.cached_tokens = q->context;
     groups_read(r, q, &tables[i]);
   }
@@ -248,10 +265,10 @@ static void step(struct groups_rig *r)
   for (uint32_t i = 0; i < GROUPS_REQUESTS; i++) {
     struct groups_request *q = &r->requests[i];
     if (q->in_step) {
-      q->view.cached_tokens = q->context + q->run;
-      if (q->view.cached_tokens == lls_request_length(&q->view))
+      q->view.cached_tokens = q->context + q->run + q->accepted;
+      while (q->view.cached_tokens >= lls_request_length(&q->view))
         groups_append(q);
-      c->computed(r->self, &q->view, q->context + q->run);
+      c->computed(r->self, &q->view, q->view.cached_tokens);
     }
   }
   end_moves(r);
