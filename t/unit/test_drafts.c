@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "t/drafting.h"
-#include "text/grammar/compiled_grammar.h"
+#include "t/letters.h"
 
 #define REQUESTS 6
 #define TOKENS   40 /* of an answer */
@@ -238,6 +238,33 @@ static void test_draws_that_remember_have_no_guesses(void **state)
   assert_int_equal(drafting.offered, 0);
 }
 
+/* ---- grammars ------------------------------------------------------------------ */
+
+static struct lls_grammar *grammar; /* of the next requests */
+
+static void constrained(struct lls_submission *s, uint32_t i)
+{
+  warm(s, i);
+  s->sampling.want_logprob = false; /* it would keep forced tokens from being appended */
+  s->sampling.n_logprobs = 0;
+  s->sampling.temperature = 1;
+  s->grammar = grammar;
+}
+
+/* A plain run appends forced tokens at once, or draws them one after the other. */
+static void test_text_is_the_same_under_a_grammar(void **state)
+{
+  struct reference *ref = reference_read(MODEL);
+  struct lls_vocabulary *v = letters(ref->vocab);
+  (void)state;
+  grammar = grammar_of(v, 1, 9, "h");
+  for (int jumps = 0; jumps < 2; jumps++)
+    compare(&(struct run){.set = constrained, .jumps = jumps});
+  lls_grammar_unref(grammar);
+  lls_vocabulary_destroy(v);
+  reference_free(ref);
+}
+
 /* ---- models and caches ------------------------------------------------------- */
 
 static void test_text_is_the_same_on_all_kinds_of_layers(void **state)
@@ -283,6 +310,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_text_is_the_same_however_it_is_drawn),
       cmocka_unit_test(test_draws_that_remember_have_no_guesses),
+      cmocka_unit_test(test_text_is_the_same_under_a_grammar),
       cmocka_unit_test(test_text_is_the_same_on_all_kinds_of_layers),
       cmocka_unit_test(test_text_is_the_same_in_each_cache),
       cmocka_unit_test(test_swaps_keep_what_was_accepted),
