@@ -26,9 +26,9 @@
 #include "core/loop/loop_internal.h"
 #include "core/loop/placing.h"
 #include "core/loop/step_run.h"
-#include "core/policy/adoption.h"
 #include "core/record/snapshot.h"
 #include "core/step/constraint.h"
+#include "core/step/disk_tier.h"
 #include "core/step/step.h"
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -196,7 +196,8 @@ static void drop_alive(struct lls_loop *l)
     if (!l->threads[i].created)
       continue;
     if (in->adoption.any)
-      lls_adoption_run(in);
+      lls_disk_tier_adopt(in);
+    lls_disk_tier_arrive_all(in);
     lls_lifecycle_finish_all(in, LLS_FINISH_CANCELLED);
     lls_session_end_all(in);
     lls_outbox_publish(&l->threads[i].outbox);

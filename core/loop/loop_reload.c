@@ -14,8 +14,8 @@
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/loop/hang.h"
-#include "core/policy/adoption.h"
 #include "core/policy/reload.h"
+#include "core/step/disk_tier.h"
 #include "core/step/step.h"
 
 /* Returns true if instance i is in this process. */
@@ -141,7 +141,7 @@ static void adopt_all(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n; i++)
     if (l->threads[i].instance.adoption.any)
-      lls_adoption_run(&l->threads[i].instance);
+      lls_disk_tier_adopt(&l->threads[i].instance);
 }
 
 /* Returns every offered request to the instance that has its blocks. Two rounds: the

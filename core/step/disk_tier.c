@@ -14,6 +14,7 @@
 #include "core/disk/block_store.h"
 #include "core/engine/batch.h"
 #include "core/engine/engine.h"
+#include "core/instance/block_events.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
@@ -21,6 +22,7 @@
 #include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
 #include "core/obs/log.h"
+#include "core/policy/adoption.h"
 #include "core/record/persistent_prompts.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -34,7 +36,8 @@
  * as well. */
 #define ROUNDS 3
 
-/* A request waits no longer for the disk, in whatever state that is. */
+/* A request waits no longer for the disk, in whatever state that is, its wait for the
+ * requests before it included. */
 static const int64_t longest_ns = 10 * LLS_NS_PER_S;
 
 struct lls_disk_tier {
@@ -50,7 +53,6 @@ struct lls_disk_tier {
   uint64_t ticket;
   bool begun;
   uint32_t round, first_block, next_block, landed, end, n_blocks;
-  int64_t until_ns;
   bool said_full;
 };
 
@@ -66,6 +68,8 @@ static const char *why_none(const struct lls_instance *in)
   for (uint32_t i = 0; i < lls_pool_groups(pool); i++)
     if (lls_group_is_state(pool, i))
       return "the model keeps states, of which not each block has one";
+  if (in->model_folder == NULL)
+    return "the model has no folder";
   return pool->int8 == LLS_INT8_ALL ? "[cache] int8 = all" : NULL;
 }
 
@@ -344,8 +348,11 @@ static void take_reads(struct lls_instance *in)
     if (wanted && read.record == NULL) {
       d->end = d->landed;
     } else if (wanted) {
-      land(in, &d->first->view, d->landed++, read.record);
-      d->first->disk_tokens += lls_engine_pool_shape(in->engine)->block_tokens;
+      uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
+      uint32_t at = d->landed++ * tokens;
+      land(in, &d->first->view, at / tokens, read.record);
+      lls_block_events_note(in, d->first, at, at + tokens);
+      d->first->disk_tokens += tokens;
     }
     lls_block_store_done(d->store, &read);
   }
@@ -355,12 +362,11 @@ static void take_reads(struct lls_instance *in)
 static bool is_done(struct lls_instance *in)
 {
   struct lls_disk_tier *d = in->disk;
-  if (d->begun && lls_instance_now(in) >= d->until_ns)
+  if (lls_instance_now(in) >= d->first->disk_until_ns)
     return true;
   if (!d->begun) {
     d->n_blocks = blocks_on_disk(in, &d->first->view);
     d->round = 0;
-    d->until_ns = lls_time_after(lls_instance_now(in), longest_ns);
     d->begun = true;
     if (!begin_round(in, d->n_blocks))
       return true;
@@ -380,6 +386,7 @@ bool lls_disk_tier_hold(struct lls_instance *in, struct lls_live *live)
       lls_lifecycle_admit(in, live) < 0 ||
       blocks_in_cache(in, live) >= blocks_on_disk(in, &live->view))
     return false;
+  live->disk_until_ns = lls_time_after(lls_instance_now(in), longest_ns);
   live->next = NULL;
   *(d->last != NULL ? &d->last->next : &d->first) = live;
   d->last = live;
@@ -403,6 +410,19 @@ void lls_disk_tier_arrive_all(struct lls_instance *in)
   LLS_ON_STEP(in);
   while (lls_disk_tier_is_reading(in))
     arrive_first(in);
+}
+
+void lls_disk_tier_adopt(struct lls_instance *in)
+{
+  struct lls_cache_info info;
+  bool replaced = in->adoption.cache.replaced;
+  struct lls_live *live = in->disk != NULL ? in->disk->first : NULL;
+  LLS_ON_STEP(in);
+  for (; live != NULL && replaced; live = live->next)
+    live->admitted =
+        in->adoption.cache.imported && lls_cache_info(in, &live->view, &info) == 0;
+  lls_adoption_run(in);
+  lls_disk_tier_arrive_all(in);
 }
 
 void lls_disk_tier_count(struct lls_instance *in)

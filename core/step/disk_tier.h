@@ -32,6 +32,9 @@ bool lls_disk_tier_hold(struct lls_instance *, struct lls_live *);
 void lls_disk_tier_advance(struct lls_instance *);
 /* All held requests arrive now. */
 void lls_disk_tier_arrive_all(struct lls_instance *);
+/* Runs the adoption that a reload has left, then all held requests arrive: the policies
+ * that were replaced do not know them. */
+void lls_disk_tier_adopt(struct lls_instance *);
 /* Returns true while requests are held. */
 bool lls_disk_tier_is_reading(const struct lls_instance *);
 /* Writes the blocks that the step has filled. Called when the engine has computed the

@@ -29,7 +29,6 @@
 #include "core/instance/transaction.h"
 #include "core/obs/log.h"
 #include "core/plugin/loader.h"
-#include "core/policy/adoption.h"
 #include "core/policy/policy_stats.h"
 #include "core/record/snapshot.h"
 #include "core/step/constraint.h"
@@ -397,9 +396,12 @@ static void set_idle(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
   in->wants_step = LLS_HAS(p, cache, wants_step) && LLS_CALL(p, cache, wants_step);
-  if (in->idle_until_ns <= 0 &&
-      (lls_instance_has_work(in) || lls_disk_tier_is_reading(in)))
-    in->idle_until_ns = lls_time_after(lls_instance_now(in), poll_ns);
+  int64_t soon_ns = lls_time_after(lls_instance_now(in), poll_ns);
+  if (lls_disk_tier_is_reading(in)) /* nobody wakes the thread at the end of a read */
+    in->idle_until_ns =
+        in->idle_until_ns > 0 ? lls_least_i64(in->idle_until_ns, soon_ns) : soon_ns;
+  else if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
+    in->idle_until_ns = soon_ns;
   else if (in->idle_until_ns <= 0 && has_time_for_sessions(in))
     in->idle_until_ns = in->sessions_ns;
 }
@@ -410,10 +412,8 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   int64_t started_ns = lls_instance_now(in), plan_ns = in->status.plan_ns_sum;
   struct lls_engine_result result = {0};
   lls_instance_check(in);
-  if (in->adoption.any) {
-    lls_disk_tier_arrive_all(in); /* the cache manager of now has admitted them */
-    lls_adoption_run(in);
-  }
+  if (in->adoption.any)
+    lls_disk_tier_adopt(in);
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
