@@ -201,18 +201,17 @@ static const struct lls_param server_params[] = {
                      "each answer names it (x-llmserve-replica); empty: neither"),
     LLS_PARAM_STRING(
         server, kv_events, "",
-        "tell routers which blocks of prefixes are cached here: an endpoint of ZeroMQ to "
-        "publish on, such as tcp://*:5557 or ipc:///run/llmserve/kv, in vLLM's messages "
-        "(KVEventBatch), and GET /admin/kv_events; stream: only the latter; empty: "
-        "neither. Whoever can connect reads the tokens of prompts"),
+        "publishes which blocks of prefixes are cached here: an endpoint of ZeroMQ, such "
+        "as tcp://*:5557, for vLLM's messages (KVEventBatch), beside GET "
+        "/admin/kv_events; "
+        "stream: only the latter; empty: neither. Readers see the tokens of prompts"),
     LLS_PARAM_STRING(server, kv_events_replay, "",
                      "endpoint of ZeroMQ where readers get the last batches of "
                      "kv_events again (vLLM's replay_endpoint); empty: none"),
     LLS_PARAM_STRING(server, kv_events_topic, "",
                      "topic of kv_events; llm-d expects kv@ADDRESS:PORT@MODEL"),
     LLS_PARAM_CHOICE(server, kv_events_form, "array", "array|map",
-                     "messages of kv_events as arrays, which vLLM sent at first and "
-                     "all routers read, or as maps by name, as the newest vLLM"),
+                     "messages as arrays, which all routers read, or maps, as new vLLMs"),
     LLS_PARAM_CHOICE(
         server, sandbox, "auto", "auto|off|on",
         "give up rights that serving does not need: writing outside of the paths in this "
@@ -407,10 +406,10 @@ static const struct lls_param cache_params[] = {
         "settings need not compute them; 0: nothing is kept"),
     LLS_PARAM_BYTES(
         cache, disk_space, "0", 0, 1125899906842624,
-        "space in [server] state, for each instance, for blocks of prompts and answers, "
-        "which are written there as they are computed and read back when a prompt that "
-        "begins with them is not in the cache any more, or after a restart with the same "
-        "model and settings; 0: none"),
+        "space in [server] state, for each instance, for computed blocks of prompts and "
+        "answers, which are read when a prompt begins with them and the cache has them "
+        "no "
+        "more, also after a restart with the same model and settings; 0: none"),
     LLS_PARAM_CHOICE(
         cache, isolate, "auto", "auto|tenant|none",
         "isolation of cached prefixes: tenant: a prompt is found in the cache by its own "
@@ -426,9 +425,8 @@ static const struct lls_param cache_params[] = {
                        "the same after any other answer of a session"),
     LLS_PARAM_BYTES(
         cache, session_memory, "64MiB", 1024, 1ll << 40,
-        "most memory of the server for the names of blocks that idle sessions left, 1 "
-        "KiB for 1,024 tokens in blocks of 16; beyond it the oldest session of the "
-        "tenant that has most is forgotten"),
+        "most memory for the names of idle sessions' blocks, 1 KiB for 1,024 tokens in "
+        "blocks of 16; beyond it the oldest session of the largest tenant is forgotten"),
 };
 
 typedef struct lls_plugins_config plugins;
@@ -445,11 +443,9 @@ static const struct lls_param plugins_params[] = {
     LLS_PARAM_STRING(plugins, predictor, "none",
                      "predicts the length of answers: name or path",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(
-        plugins, drafter, "none",
-        "guesses the next tokens of answers, which a step verifies together: "
-        "name or path",
-        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, drafter, "none",
+                     "name or path of what guesses answers' next tokens for a step",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, scheduler_sha256, "",
                      "SHA-256 of the scheduler's file, as sha256sum prints it: any other "
                      "file is refused before its code runs, at the start and by a "
@@ -468,9 +464,8 @@ static const struct lls_param plugins_params[] = {
         "the scheduler may choose fewer"),
     LLS_PARAM_DURATION(
         loop, draft_budget, "auto", 0, 60e9,
-        "longest time between two steps for the guesses of all answers; "
-        "what a drafter takes beyond it is taken off the next ones; auto is "
-        "2 % of the step before; 0 is no limit",
+        "longest time between two steps for the guesses of all answers; more is taken "
+        "off the next ones; auto is 2 % of the step before; 0 is no limit",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
     LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",
@@ -591,15 +586,11 @@ const struct lls_section lls_sections[] = {
      TABLE(lora_params, lora), offsetof(struct lls_config, lora)},
     {"models",
      "several models instead of the one of [model] path, each in a process of its own "
-     "that "
-     "is started at its first use: each further key is a name that requests give as "
-     "their "
-     "model, and its value a path as of [model] path; a section [model.NAME] has "
-     "settings "
-     "of one model: pinned = true (loaded at the start, never unloaded), unload_after "
-     "and "
-     "memory (what it takes) in place of those above, path, and SECTION.KEY = VALUE for "
-     "any setting that differs, like plugins.scheduler = sarathi",
+     "that is started at its first use: each further key is a name that requests give "
+     "as their model, and its value a path as of [model] path; a section [model.NAME] "
+     "has settings of one model: pinned = true (loaded at the start, never unloaded), "
+     "unload_after and memory (what it takes) in place of those above, path, and "
+     "SECTION.KEY = VALUE for any setting that differs, like plugins.scheduler = sarathi",
      TABLE(models_params, models), offsetof(struct lls_config, models)},
     {"tenants",
      "limits of each tenant, which an API key names; a section [tenant.NAME] has the "

@@ -397,7 +397,7 @@ static void set_idle(struct lls_instance *in)
   struct lls_policies *p = &in->policies;
   in->wants_step = LLS_HAS(p, cache, wants_step) && LLS_CALL(p, cache, wants_step);
   int64_t soon_ns = lls_time_after(lls_instance_now(in), poll_ns);
-  if (lls_disk_tier_is_reading(in)) /* nobody wakes the thread at the end of a read */
+  if (lls_disk_tier_is_reading(in)) /* the end of a read does not wake the thread */
     in->idle_until_ns =
         in->idle_until_ns > 0 ? lls_least_i64(in->idle_until_ns, soon_ns) : soon_ns;
   else if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
