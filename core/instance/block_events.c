@@ -200,14 +200,16 @@ void lls_block_events_collect(struct lls_instance *in)
 {
   struct lls_block_events *e = in->block_events;
   LLS_ON_STEP(in);
-  if (e == NULL || !LLS_HAS(&in->policies, cache, changes))
+  if (e == NULL)
     return;
   pthread_mutex_lock(&e->lock);
   size_t room = MOST_EVENTS - e->ready.n;
   pthread_mutex_unlock(&e->lock);
   if (room < 2)
     return;
-  size_t n = LLS_CALL(&in->policies, cache, changes, e->changes, room - 1);
+  size_t n = LLS_HAS(&in->policies, cache, changes)
+                 ? LLS_CALL(&in->policies, cache, changes, e->changes, room - 1)
+                 : 0;
   if (n > room - 1) {
     lls_cache_breach(in, "it reports %zu changes, %zu at most were asked for", n,
                      room - 1);

@@ -214,8 +214,9 @@ static void place_fresh(struct lls_instance *in)
 
 /* ---- what has left since ---------------------------------------------------------- */
 
-/* Keys that a step may look up: some 50 ns each. */
+/* Keys that a step may look up: some 50 ns each; and sessions that it may pass over. */
 #define RECOUNTED 256
+#define PASSED    32
 
 static void recount(struct lls_instance *in, struct lls_live_session *s)
 {
@@ -236,7 +237,7 @@ static void recount_some(struct lls_instance *in)
   if (all->n_idle == 0)
     return;
   all->recounts += RECOUNTED;
-  for (uint32_t i = 0; i < all->n_idle; i++) {
+  for (uint32_t i = 0; i < lls_least_u32(all->n_idle, PASSED); i++) {
     all->recounted = all->recounted + 1 < all->n_idle ? all->recounted + 1 : 0;
     struct lls_live_session *s =
         (struct lls_live_session *)(uintptr_t)all->idle[all->recounted];
@@ -267,6 +268,8 @@ void lls_leases_place(struct lls_instance *in)
     place_fresh(in);
     recount_some(in);
   }
+  while (all->fresh != NULL) /* a manager without leases leaves nothing to decide */
+    lls_session_forget_fresh(all, all->fresh);
   for (uint32_t i = 0; i < all->n_items; i++) {
     const struct lls_plan_item *item = &all->items[i];
     struct lls_live_session *s = lls_session_find(all, item->request);
