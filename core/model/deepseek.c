@@ -98,6 +98,7 @@ static int configure_v3(const struct lls_json *json, struct lls_model_config *ou
 /* ---- DeepSeek V3.2, GLM-5 -------------------------------------------------------- */
 
 #define CHOSEN_MAX (1 << 14) /* tokens: scratch of CPU threads has room for them */
+#define CACHED_MAX 704       /* numbers of a token and layer, in attention of the CPU */
 
 /* Does a layer choose tokens, instead of taking those of an earlier one? A list says so
  * of each layer, or a text with a letter of each, or they follow each other regularly. */
@@ -183,7 +184,9 @@ static int configure_indexed(const struct lls_json *json, struct lls_model_confi
     rc = expect(json, "index_n_heads", index->heads > 0 && index->heads <= 1 << 10, err);
   if (rc == 0)
     rc = expect(json, "index_head_dim",
-                index->dim >= out->latent.rope && index->dim <= 1 << 10, err);
+                index->dim >= out->latent.rope && index->dim <= CACHED_MAX &&
+                    out->head_dim + index->dim <= CACHED_MAX,
+                err);
   if (rc == 0)
     rc = expect(json, "q_lora_rank", out->latent.query_rank > 0, err);
   if (rc == 0)
