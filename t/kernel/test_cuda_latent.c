@@ -42,8 +42,12 @@ static void rows_on(struct lls_device *d, const struct sizes *s, const struct nu
 {
   uint32_t width = s->rank + s->rope, each = s->nope + s->rope, n = s->n_rows;
   uint32_t of_row = (s->heads + 1) * width, padded = n + 8;
-  struct lls_latent_shape shape = {s->heads, s->nope, s->rope, s->rank,
-                                   s->value, NULL,    1e-6f};
+  struct lls_latent_shape shape = {.heads = s->heads,
+                                   .nope = s->nope,
+                                   .rope = s->rope,
+                                   .rank = s->rank,
+                                   .value = s->value,
+                                   .epsilon = 1e-6f};
   const struct lls_tensor_view view = view_of(m->norm, 1, s->rank);
   float *norm;
   assert_int_equal(d->ops->vector_create(d, &view, &norm, NULL), 0);
