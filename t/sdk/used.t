@@ -22,7 +22,6 @@ sub one_sided {
 }
 one_sided('from the cache manager to the scheduler, through the core',
     qw(lls_capacity.reserved_units lls_need.new_units lls_need.restore_units));
-one_sided('from one cache manager to another, through the core', 'lls_held_list.n_blocks');
 one_sided('from the predictor to the scheduler, through the core',
     qw(lls_prediction_source.LLS_PREDICTED_MODEL
        lls_prediction_source.LLS_PREDICTED_HISTORY));

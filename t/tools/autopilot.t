@@ -113,7 +113,7 @@ is $server->stop, 0, 'it ends well, whatever is being asked';
 my ($status, undef, $why) = run('llmserve', '--check-config', '-c', write_file('bare.ini', "[server]\nautopilot = on\n[model]\npath = $model\n"));
 isnt $status, 0, 'an autopilot wants candidates';
 like $why, qr/\[server\] autopilot: autopilot_policies is to name/, '  and says so';
-for (['apt+', q('apt+': a part is empty)], ['a+b+c+d', 'more than three parts'], ['fcfs, sarathi:chunk=9..1', q(found 'chunk=9..1')],
+for (['apt+', q('apt+': a part is empty)], ['a+b+c+d+e', 'more than four parts'], ['fcfs, sarathi:chunk=9..1', q(found 'chunk=9..1')],
     ['sarathi:chunk=1..1000', 'more than 256 candidates'], ['fcfs, mlqf', q(the nearest is 'mlfq')], ['fcfs+none.so', q(no cache 'none.so')]) {
     my ($policies, $what) = @$_;
     ($status, undef, $why) = run('llmserve', '--check-config', '-c', write_file('wrong.ini', "[server]\nautopilot_policies = $policies\n[model]\npath = $model\n"));

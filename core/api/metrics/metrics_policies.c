@@ -33,8 +33,9 @@ static void breaches(struct lls_page *page, const struct lls_loop_status *status
                     status->policies.cache.name, NULL);
   lls_page_labelled(page, name, (double)status->policies.predictor.breaches, "plugin",
                     status->policies.predictor.name, NULL);
-  lls_page_labelled(page, name, (double)status->policies.drafter.breaches, "plugin",
-                    status->policies.drafter.name, NULL);
+  if (status->policies.drafter.name[0] != '\0') /* programs may have none */
+    lls_page_labelled(page, name, (double)status->policies.drafter.breaches, "plugin",
+                      status->policies.drafter.name, NULL);
 }
 
 /* The figures of one kind of policy: current values, or counters. */
