@@ -46,6 +46,7 @@ enum target {
 /* The wrapped policies; static, since cmocka runs one test at a time on one thread. */
 static struct {
   struct lls_plugin_module scheduler, cache, predictor; /* with the callbacks below */
+  struct lls_plugin_module drafter; /* a copy, so that a reload exchanges it as well */
   struct lls_loop_policies sane;
   const struct lls_host *host; /* the predictor's host */
   struct dice dice;
@@ -277,6 +278,7 @@ static void wrap(void *context, struct lls_loop_policies *policies)
   g.scheduler = *policies->scheduler.module;
   g.cache = *policies->cache.module;
   g.predictor = *policies->predictor.module;
+  g.drafter = *policies->drafter.module;
   g.scheduler.scheduler.plan = plan;
   g.scheduler.scheduler.on_step = on_step;
   g.scheduler.scheduler.dump = dump;
@@ -296,6 +298,7 @@ static void wrap(void *context, struct lls_loop_policies *policies)
   policies->scheduler.module = &g.scheduler;
   policies->cache.module = &g.cache;
   policies->predictor.module = &g.predictor;
+  policies->drafter.module = &g.drafter;
 }
 
 struct outcome {
