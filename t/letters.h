@@ -36,7 +36,7 @@ static const char *const any_of[ALTERNATIVES] = {"ab", "cd", "ba", "d",
 
 /* (ab|cd|ba|d|cadbcdacbdcadbb){min,max} last */
 static inline struct lls_grammar *grammar_of(const struct lls_vocabulary *v, uint32_t min,
-                                      uint32_t max, const char *last)
+                                             uint32_t max, const char *last)
 {
   const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
   struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);

@@ -6,7 +6,8 @@
 #include "core/base/error.h"
 
 /* Creates the folder `name` with source, Makefile, test and ini of a plugin of that
- * kind ("scheduler", "cache", "predictor", "drafter"). After a failure nothing remains. */
+ * kind ("scheduler", "cache", "predictor", "drafter"). After a failure nothing remains.
+ */
 int lls_new_plugin(const char *kind, const char *name, struct lls_error *err);
 
 #endif

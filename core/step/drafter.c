@@ -61,7 +61,8 @@ static void draft(struct lls_instance *in, struct lls_live *live, uint32_t room)
   int32_t tokens[LLS_MAX_DRAFTS];
   float odds[LLS_MAX_DRAFTS];
   const uint32_t max = lls_least_u32(room, LLS_MAX_DRAFTS);
-  struct lls_draft out = { /* the plugin may write to it */
+  struct lls_draft out = {
+      /* the plugin may write to it */
       .size = sizeof out,
       .max = max,
       .tokens = tokens,

@@ -122,7 +122,7 @@ struct lls_step_view {
 
 struct lls_step_result { /* an array element: it never grows */
   const struct lls_request *request;
-  uint32_t tokens;  /* computed */
+  uint32_t tokens; /* computed */
   /* tokens that came out: 0 or 1, and those that were forced with it or accepted before
    * it */
   uint32_t emitted;

@@ -22,7 +22,8 @@
   "--local-dir FOLDER) and name the folder"
 #endif
 
-#define GOOD_PLUGINS "[plugins]\nscheduler=good\ncache=good\npredictor=good\ndrafter=good\n"
+#define GOOD_PLUGINS                                                                     \
+  "[plugins]\nscheduler=good\ncache=good\npredictor=good\ndrafter=good\n"
 
 /* Loads `text` from a folder that is a model folder, too. */
 static int load(const struct folder *folder, const char *text, struct lls_config *config,
@@ -146,7 +147,8 @@ static void test_plugin_by_path_from_the_ini(void **state)
   assert_int_equal(symlink(target, link), 0);
   struct lls_config c;
   load_good(folder,
-            "[plugins]\nscheduler=./my.so\ncache=good\npredictor=good\ndrafter=good\n[model]\npath=.\n"
+            "[plugins]\nscheduler=./"
+            "my.so\ncache=good\npredictor=good\ndrafter=good\n[model]\npath=.\n"
             "[scheduler.good]\nbudget = 9\n",
             &c);
   assert_string_equal(c.policies.scheduler.module->path + strlen(folder->path), "/my.so");

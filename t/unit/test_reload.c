@@ -361,8 +361,8 @@ static struct lls_loop_policies change_of(struct scene *s, uint32_t kind, bool o
 static void test_reloads_without_a_step_between(void **state)
 {
   (void)state;
-  static const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE,
-                                   LLS_KIND_PREDICTOR, LLS_KIND_DRAFTER};
+  static const uint32_t kinds[] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE, LLS_KIND_PREDICTOR,
+                                   LLS_KIND_DRAFTER};
   for (uint32_t pair = 0; pair < 16; pair++) {
     struct scene s;
     begin(&s, false);
