@@ -75,7 +75,10 @@ template <class T, int N> __global__ void correct_streams(lls_cuda_mix_streams a
   const group x = ((const group *)a.x)[at], first = ((const group *)a.streams[0])[at];
   for (int v = 0; v < N; v++)
     change[v] = to_float(x.v[v]) - to_float(first.v[v]);
-  for (unsigned k = 1; k < a.n; k++) {
+#pragma unroll /* an index that is known needs no copy of the argument */
+  for (unsigned k = 1; k < LLS_MAX_STREAMS; k++) {
+    if (k >= a.n)
+      break;
     group *other = (group *)a.streams[k] + at;
     const group from = *other;
     for (int v = 0; v < N; v++)
