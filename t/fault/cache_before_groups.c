@@ -26,7 +26,7 @@ struct vtable_before_groups {
 /* Where this version's vtable is longer there is nothing. */
 static const struct {
   struct vtable_before_groups before;
-  any_callback later[2];
+  any_callback later[16];
 } vtable = {.before = {
                 .api_version = 1,
                 .size = SIZE,
