@@ -128,6 +128,9 @@ void lls_api_set_keys(struct lls_api *api, const struct lls_api_keyring *keys);
 void lls_api_reloaded(struct lls_api *api);
 
 void lls_api_drain(struct lls_api *api);
+/* The server accepts no more connections and will close: refusals that were held back
+ * are answered. */
+void lls_api_last_call(struct lls_api *api);
 bool lls_api_idle(const struct lls_api *api);
 
 void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *context);

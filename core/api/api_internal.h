@@ -9,6 +9,7 @@
 #include "core/api/access_log.h"
 #include "core/api/api.h"
 #include "core/api/api_error.h"
+#include "core/api/held_refusals.h"
 #include "core/api/keys.h"
 #include "core/api/lives.h"
 #include "core/api/api_request.h"
@@ -61,6 +62,7 @@ struct lls_api {
   bool looking;                       /* the last snapshot has not arrived yet */
   struct lls_viewers viewers;         /* clients of /admin/events */
   struct lls_kv_events kv_events;
+  struct lls_held_refusals held_refusals;
   struct lls_background *backgrounds; /* utlist: responses without their clients */
   size_t background_bytes;            /* bytes of events kept for `backgrounds` */
   struct lls_lives lives;

@@ -219,7 +219,7 @@ static void refuse(struct lls_api *api, struct lls_http_exchange *exchange,
 {
   api->stats.refused++;
   lls_api_log_refusal(api, exchange, error);
-  lls_api_error_reply(exchange, error);
+  lls_held_refusals_add(api, exchange, error);
 }
 
 static void start_offline(struct reading *reading)

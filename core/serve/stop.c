@@ -73,6 +73,7 @@ void server_close_if_done(struct server *s)
     return;
   s->last_call_until_ms = uv_now(&s->uv) + LAST_CALL_MOST_MS;
   lls_http_server_last_call(s->http);
+  lls_api_last_call(s->api);
   uv_timer_start(&s->deadline, on_last_call, LAST_CALL_LEAST_MS, LAST_CALL_EVERY_MS);
 }
 

@@ -6,6 +6,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use LlmServer;
+use IO::Select;
 use JSON::PP;
 use Test::More;
 
@@ -136,6 +137,8 @@ is $server->stop, 0, 'the server ends well';
     my $stream   = $draining->connect;
     my $idle     = $draining->connect;
     my $other    = $draining->connect;
+    my $brief    = $draining->connect;
+    my $patient  = $draining->connect;
     syswrite $_, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n" for $idle, $other;
     LlmServer::read_until($_, qr/\}\z/) for $idle, $other;
     my $held     = $draining->connect;    # as long as it is there, the stream goes on
@@ -153,8 +156,14 @@ is $server->stop, 0, 'the server ends well';
     like $health, qr/503 Service Unavailable.*"status":"draining"/s, 'draining shows in /health';
     syswrite $other, LlmServer::raw_post('/v1/completions', '{"prompt":"x"}');
     like LlmServer::read_until($other, qr/\}\}\z/), qr/503 Service Unavailable.*retry-after: \d+\r\n.*"code":"shutting_down"/s, 'new requests are refused';
+    my $refused = qr/ 503 .*"code":"shutting_down".*\}\}\z/s;
+    syswrite $patient, LlmServer::raw_post('/v1/completions', '{"prompt":"x"}', 'prefer: respond-async, wait=30');
+    syswrite $brief, LlmServer::raw_post('/v1/completions', '{"prompt":"x"}', 'Prefer: wait=1');
+    like LlmServer::read_until($brief, qr/\}\}\z/), $refused, 'a second later, if they want to wait';
+    ok !IO::Select->new($patient)->can_read(0), '  not before';
     close $held;
     like LlmServer::read_all($stream), qr/"finish_reason":"length".*data: \[DONE\]\n\n\r\n0\r\n\r\n\z/s, 'running ones are finished';
+    like LlmServer::read_until($patient, qr/\}\}\z/), $refused, '  and all at the end';
     is $draining->wait_for_end, 0, 'then it ends, idle connections or not';
     is LlmServer::read_all($idle), '', 'and closes these';
 }

@@ -222,6 +222,9 @@ my @talks;
 loaded('restarts', sub {
     @talks = map { converse($_, $talks{$_}) } sort keys %talks;
     for my $name (@names) {
+        my $long = $server{$name}->connect;    # its answer takes longer than requests are repeated without a wait
+        syswrite $long, LlmServer::raw_post('/v1/completions', '{"prompt":"x","max_tokens":300,"ignore_eos":true,"stream":true}');
+        LlmServer::read_until($long, qr/data: /);
         is $server{$name}->stop, 0, "$name ends well";
         becomes(sub { !is_up($name) }, '  HAProxy sees it');
         replica($name);

@@ -156,6 +156,12 @@ void lls_api_drain(struct lls_api *api)
   lls_kv_events_end(api);
 }
 
+void lls_api_last_call(struct lls_api *api)
+{
+  LLS_API_ON_MAIN(api);
+  lls_held_refusals_end(api);
+}
+
 bool lls_api_idle(const struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
@@ -191,6 +197,7 @@ void lls_api_close(struct lls_api *api, void (*closed)(void *context), void *con
 {
   LLS_API_ON_MAIN(api);
   LLS_CHECK(api->closed == NULL);
+  lls_held_refusals_end(api);
   api->nothing_left = close_store;
   api->closed = closed;
   api->closed_context = context;

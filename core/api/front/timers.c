@@ -61,6 +61,7 @@ static void on_tick(uv_timer_t *timer)
   uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
   lls_store_front_tick(api);
   lls_viewers_tick(api, now_ns);
+  lls_held_refusals_tick(api, now_ns);
   lls_kv_events_tick(api);
   lls_background_tick(api, now_ns);
   lls_access_log_crowd(&api->access_log, api->config.log,
