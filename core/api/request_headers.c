@@ -34,13 +34,20 @@ static bool is_sound_id(const char *id)
   return length > 0 && length < LLS_HTTP_ID_BYTES;
 }
 
-void lls_api_name_request(struct lls_http_exchange *exchange)
+void lls_api_choose_id(struct lls_http_exchange *exchange)
 {
   const char *id = lls_http_request_header(&exchange->request, "x-request-id");
+  if (exchange->id[0] != '\0')
+    return;
   if (id != NULL && is_sound_id(id))
     strcpy(exchange->id, id);
   else
     lls_api_new_id(exchange->id);
+}
+
+void lls_api_name_request(struct lls_http_exchange *exchange)
+{
+  lls_api_choose_id(exchange);
   lls_http_add_header(exchange, "x-request-id", exchange->id);
 }
 

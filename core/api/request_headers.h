@@ -21,6 +21,8 @@
 /* Sets the request's id for headers and logs: the client's x-request-id, or a fresh
  * one. */
 void lls_api_name_request(struct lls_http_exchange *exchange);
+/* The same without the answer's header, before the body has come. */
+void lls_api_choose_id(struct lls_http_exchange *exchange);
 
 /* Reads the headers into params. Returns 0, or -1 with *error set. key_tenant: the
  * tenant of the client's API key; if it is "" or NULL, the request may name one. */

@@ -135,6 +135,7 @@ void lls_http_go_on(struct lls_http_exchange *exchange)
   if (!connection->on_hold)
     return;
   connection->on_hold = false;
+  connection->since_ms = uv_now(connection->server->uv);
   set_reading(connection, !connection->ended);
 }
 
@@ -236,7 +237,7 @@ static void receive_ahead(struct lls_http_connection *connection)
   if (is_done(connection))
     lls_http_connection_linger(connection);
   else if (ahead->length < LLS_HTTP_MAX_PIPELINED)
-    set_reading(connection, !connection->ended);
+    set_reading(connection, !connection->ended && !connection->on_hold);
 }
 
 /*

@@ -35,7 +35,7 @@ bool lls_http_connection_overdue(struct lls_http_connection *connection, uint64_
     return true;
   if (connection->phase == LLS_HTTP_LINGERING)
     return !unsent && age >= LLS_HTTP_LINGER_MS;
-  if (connection->phase != LLS_HTTP_RECEIVING || unsent)
+  if (connection->phase != LLS_HTTP_RECEIVING || unsent || connection->on_hold)
     return false;
   bool under_way = connection->parser.started || lls_http_connection_begins(connection);
   return is_over(age, under_way ? limits->read_timeout : limits->idle_timeout);

@@ -14,6 +14,7 @@
 
 #include "config.h"
 #include "core/api/admin/waits.h"
+#include "core/api/request_headers.h"
 #include "core/base/json_memory.h"
 
 /* ---- lists ------------------------------------------------------------------------- */
@@ -364,21 +365,57 @@ static void begin_relay(struct lls_routing *routing, struct lls_hosted *m,
   lls_hosted_want(m);
 }
 
+/* Returns the model of a request that is to be passed on; NULL with *error set. */
+static struct lls_hosted *admit(struct lls_routing *routing,
+                                struct lls_http_exchange *exchange, bool *wants_stream,
+                                struct lls_api_error *error)
+{
+  struct lls_hosted *m = NULL;
+  if (routing->draining)
+    lls_api_fail(error, 503, "draining", NULL, "the server is being stopped");
+  else
+    m = lls_routing_choose(routing, exchange, wants_stream, error);
+  return m != NULL && !lls_hosted_refuses(m, error) ? m : NULL;
+}
+
+bool lls_routing_on_upload(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_routing *routing = context;
+  struct lls_api_error error;
+  bool wants_stream;
+  LLS_ROUTING_ON_MAIN(routing);
+  if (!exchange->request.has_body)
+    return true;
+  struct lls_hosted *m = admit(routing, exchange, &wants_stream, &error);
+  lls_api_choose_id(exchange); /* the process gets it with the head */
+  if (m == NULL || !lls_relay_begin_upload(routing, m, exchange))
+    return false;
+  lls_hosted_want(m);
+  return true;
+}
+
+/* True if lls_routing_on_upload has not wanted the body. */
+static bool lacks_upload(const struct lls_http_exchange *exchange)
+{
+  const struct lls_http_route *route = exchange->route;
+  return route->handler == lls_handle_file_create && exchange->request.has_body;
+}
+
 void lls_routing_handle(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_routing *routing = context;
   struct lls_api_error error;
   bool wants_stream;
   LLS_ROUTING_ON_MAIN(routing);
-  if (answer(routing, exchange))
+  if (lls_relay_end_upload(exchange) || answer(routing, exchange))
     return;
-  struct lls_hosted *m = NULL;
-  if (routing->draining)
-    lls_api_fail(&error, 503, "draining", NULL, "the server is being stopped");
-  else
-    m = lls_routing_choose(routing, exchange, &wants_stream, &error);
-  if (m == NULL || lls_hosted_refuses(m, &error))
-    lls_api_error_reply(exchange, &error);
-  else
+  struct lls_hosted *m = admit(routing, exchange, &wants_stream, &error);
+  if (m != NULL && lacks_upload(exchange)) {
+    lls_api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
+    m = NULL;
+  }
+  if (m != NULL)
     begin_relay(routing, m, exchange, wants_stream);
+  else
+    lls_api_error_reply(exchange, &error);
 }

@@ -28,26 +28,36 @@ static void free_body(struct lls_relay *r)
 {
   size_t held = r->body.length;
   lls_text_free(&r->body);
-  if (held > 0)
+  if (held > 0 && r->taken == NULL)
     lls_http_release(r->routing->api->http, held);
 }
 
-/* Frees the relay; its exchange is over, or the client has left. */
-static void destroy(struct lls_relay *r)
+/* Takes the relay off its model. */
+static void leave_model(struct lls_relay *r)
 {
-  struct lls_routing *routing = r->routing;
   struct lls_hosted *m = r->model;
+  if (m == NULL)
+    return;
   if (r->upstream != NULL)
     lls_upstream_close(r->upstream);
+  r->upstream = NULL;
   if (r->sent)
     DL_DELETE(m->active, r);
   else
     DL_DELETE(m->waiting, r);
   if (r->sent && !r->for_admin) {
     m->n_active--;
-    m->used_ms = uv_now(routing->options.uv);
+    m->used_ms = uv_now(r->routing->options.uv);
   }
   free_body(r);
+  r->model = NULL;
+}
+
+/* Frees the relay; its exchange is over, or the client has left. */
+static void destroy(struct lls_relay *r)
+{
+  struct lls_routing *routing = r->routing;
+  leave_model(r);
   lls_text_free(&r->whole);
   free(r->type);
   free(r);
@@ -55,9 +65,10 @@ static void destroy(struct lls_relay *r)
   lls_routing_check(routing);
 }
 
-static void on_gone(void *owner)
+void lls_relay_gone(void *owner)
 {
   struct lls_relay *r = owner;
+  LLS_ROUTING_ON_MAIN(r->routing);
   r->exchange = NULL;
   destroy(r);
 }
@@ -91,10 +102,22 @@ static bool takes_event(const struct lls_relay *r)
   return r->last[1] == '\0' || (r->last[1] == '\n' && (lines || r->last[0] == '\n'));
 }
 
-/* Ends the exchange with an error, in the way that its state allows, and the relay. */
-static void fail(struct lls_relay *r, const struct lls_api_error *error)
+/* The client is answered when the body has ended, and reads no answer before. */
+static void fail_at_end(struct lls_relay *r, const struct lls_api_error *error)
+{
+  r->failure = *error;
+  leave_model(r);
+  lls_http_go_on(r->exchange);
+}
+
+void lls_relay_fail(struct lls_relay *r, const struct lls_api_error *error)
 {
   struct lls_http_exchange *exchange = r->exchange;
+  LLS_ROUTING_ON_MAIN(r->routing);
+  if (r->receiving) {
+    fail_at_end(r, error);
+    return;
+  }
   if (exchange->status == 0) {
     lls_api_error_reply(exchange, error);
   } else if (takes_event(r)) {
@@ -145,7 +168,7 @@ static void on_head(void *context, const struct lls_upstream_head *head)
   if (!lls_relay_take_headers(r->exchange, head->lines, &r->type)) {
     struct lls_api_error error;
     lls_api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
-    fail(r, &error);
+    lls_relay_fail(r, &error);
     return;
   }
   bool whole =
@@ -200,7 +223,7 @@ static void fail_with_answer(struct lls_relay *r)
   lls_api_fail(&error, r->status, NULL, NULL, "%.400s",
                message != NULL ? message : "the model refuses the request");
   json_decref(body);
-  fail(r, &error);
+  lls_relay_fail(r, &error);
 }
 
 /* The process did not take the connection: its queue is full, or it has just ended, which
@@ -215,6 +238,8 @@ static bool waits_again(struct lls_relay *r, struct lls_upstream *upstream)
   DL_DELETE(m->active, r);
   DL_APPEND(m->waiting, r);
   m->n_active -= !r->for_admin;
+  if (r->receiving)
+    lls_http_hold(r->exchange);
   lls_routing_tick_soon(r->routing);
   return true;
 }
@@ -232,7 +257,7 @@ static void on_end(void *context, int rc)
                  "the process of the model \"%.100s\" ended before its answer was "
                  "complete",
                  r->model->name);
-    fail(r, &error);
+    lls_relay_fail(r, &error);
     return;
   }
   if (r->begun && !r->merges) {
@@ -255,14 +280,29 @@ static void cannot_send(struct lls_relay *r, int rc)
   lls_api_fail(&error, 503, "model_unreachable", "model",
                "the model \"%.100s\" cannot be asked: %s", r->model->name,
                uv_strerror(rc));
-  fail(r, &error);
+  lls_relay_fail(r, &error);
+}
+
+/* Begins a request whose body comes in pieces. */
+static int send_pieces(struct lls_relay *r)
+{
+  struct lls_text begun = r->body;
+  r->body = (struct lls_text){0};
+  lls_upstream_stream(r->upstream, r->taken);
+  int rc = lls_upstream_send(r->upstream, &begun);
+  if (r->receiving)
+    lls_http_go_on(r->exchange);
+  else
+    lls_upstream_resume(r->upstream);
+  return rc;
 }
 
 /* Sends the request to the process of its model. */
 static void send_request(struct lls_relay *r)
 {
   struct lls_hosted *m = r->model;
-  struct lls_text head = {0}, body = r->body;
+  bool whole = r->taken == NULL;
+  struct lls_text head = {0}, body = whole ? r->body : (struct lls_text){0};
   const struct lls_upstream_reader reader = {
       .context = r, .head = on_head, .body = on_body, .end = on_end};
   r->sent = true;
@@ -270,13 +310,45 @@ static void send_request(struct lls_relay *r)
   DL_APPEND(m->active, r);
   m->n_active += !r->for_admin;
   m->used_ms = uv_now(r->routing->options.uv);
-  lls_relay_write_head(r->exchange, body.length, &head);
-  r->body = (struct lls_text){0};
+  lls_relay_write_head(r->exchange, whole ? body.length : LLS_RELAY_CHUNKED, &head);
+  if (whole)
+    r->body = (struct lls_text){0};
   int rc = lls_upstream_open(&r->routing->upstreams,
                              r->for_admin ? m->process->admin : m->process->socket, &head,
                              &body, lls_http_is_head(r->exchange), &reader, &r->upstream);
+  if (rc == 0 && !whole)
+    rc = send_pieces(r);
   if (rc < 0)
     cannot_send(r, rc);
+}
+
+struct lls_relay *lls_relay_new(struct lls_routing *routing, struct lls_hosted *m,
+                                struct lls_http_exchange *exchange)
+{
+  struct lls_relay *r = calloc(1, sizeof *r);
+  LLS_ROUTING_ON_MAIN(routing);
+  if (r == NULL)
+    return NULL;
+  *r = (struct lls_relay){.routing = routing,
+                          .model = m,
+                          .exchange = exchange,
+                          .arrival_ns = exchange->arrival_ns,
+                          .quiet_ns = exchange->arrival_ns,
+                          .length = -1};
+  routing->n_relays++;
+  DL_APPEND(m->waiting, r);
+  return r;
+}
+
+bool lls_relay_send(struct lls_relay *r)
+{
+  LLS_ROUTING_ON_MAIN(r->routing);
+  bool may = r->model->state == LLS_HOSTED_LOADED && !r->model->yields;
+  if (may)
+    send_request(r);
+  else
+    lls_routing_tick_soon(r->routing);
+  return may;
 }
 
 void lls_relay_begin(struct lls_routing *routing, struct lls_hosted *m,
@@ -284,33 +356,21 @@ void lls_relay_begin(struct lls_routing *routing, struct lls_hosted *m,
                      bool for_admin)
 {
   LLS_ROUTING_ON_MAIN(routing);
-  struct lls_relay *r = calloc(1, sizeof *r);
+  struct lls_relay *r = lls_relay_new(routing, m, exchange);
   struct lls_api_error error;
   if (r == NULL) {
     lls_api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
     lls_api_error_reply(exchange, &error);
     return;
   }
-  *r = (struct lls_relay){.routing = routing,
-                          .model = m,
-                          .exchange = exchange,
-                          .for_admin = for_admin,
-                          .arrival_ns = exchange->arrival_ns,
-                          .quiet_ns = exchange->arrival_ns,
-                          .length = -1};
+  r->for_admin = for_admin;
   if (wants_stream)
     r->framing = lls_dialect_of(exchange)->framing;
-  routing->n_relays++;
   if (exchange->request.body.length > 0)
     lls_http_take_body(exchange, &r->body);
   exchange->owner = r;
-  exchange->on_gone = on_gone;
-  DL_APPEND(m->waiting, r);
-  if (m->state == LLS_HOSTED_LOADED && !m->yields) {
-    send_request(r);
-    return;
-  }
-  lls_routing_tick_soon(routing);
+  exchange->on_gone = lls_relay_gone;
+  lls_relay_send(r);
 }
 
 void lls_relay_send_waiting(struct lls_hosted *m)
@@ -324,7 +384,7 @@ void lls_relay_fail_waiting(struct lls_hosted *m, const struct lls_api_error *er
 {
   LLS_ROUTING_ON_MAIN(m->routing);
   while (m->waiting != NULL)
-    fail(m->waiting, error);
+    lls_relay_fail(m->waiting, error);
 }
 
 /* ---- waiting ----------------------------------------------------------------------- */
@@ -353,7 +413,7 @@ void lls_relay_tick(struct lls_hosted *m, int64_t now_ns)
                m->name, (long long)(most_ns / LLS_NS_PER_MS));
   DL_FOREACH_SAFE (m->waiting, r, next) {
     if (most_ns > 0 && now_ns - r->arrival_ns >= most_ns)
-      fail(r, &error);
+      lls_relay_fail(r, &error);
     else
       keep_alive(r, now_ns);
   }

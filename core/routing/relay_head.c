@@ -59,7 +59,9 @@ void lls_relay_write_head(struct lls_http_exchange *exchange, size_t length,
                   " HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-request-id: "
                   "%s\r\n",
                   exchange->id);
-  if (length > 0 || strcmp(request->method, "POST") == 0)
+  if (length == LLS_RELAY_CHUNKED)
+    lls_text_puts(head, "transfer-encoding: chunked\r\n");
+  else if (length > 0 || strcmp(request->method, "POST") == 0)
     lls_text_printf(head, "content-length: %zu\r\n", length);
   for (uint32_t i = 0; i < request->n_headers; i++) {
     const char *name = request->head.data + request->headers[i].name;

@@ -8,6 +8,7 @@
  *
  *   request --> choice.c: which model --> relay.c: waits while the model is loaded
  *           --> upstream.c: to its process, and the answer back as it arrives
+ *   relay_upload.c: the same for a file, whose body is passed on as it arrives, too
  *
  *   UNLOADED --wanted--> QUEUED --room.c--> LOADING --/ready--> LOADED
  *       ^                                      |                  |
@@ -39,8 +40,9 @@ struct lls_routing_options {
 int lls_routing_create(const struct lls_routing_options *options,
                        struct lls_routing **out, struct lls_error *err);
 
-/* Handler of struct lls_api_router; context is the routing. */
+/* Handlers of struct lls_api_router; context is the routing. */
 void lls_routing_handle(void *context, struct lls_http_exchange *exchange);
+bool lls_routing_on_upload(void *context, struct lls_http_exchange *exchange);
 
 /* Begins to serve: loads the models that are pinned. The api must have been created with
  * lls_routing_handle. */

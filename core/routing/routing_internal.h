@@ -35,7 +35,7 @@ struct lls_model_process {
 /* A request and its answer, from the front end's exchange to the process of a model. */
 struct lls_relay {
   struct lls_routing *routing;
-  struct lls_hosted *model;
+  struct lls_hosted *model; /* NULL: it has failed, and the rest of its body is dropped */
   struct lls_http_exchange *exchange; /* NULL: its client has left */
   struct lls_upstream *upstream;      /* NULL: it waits for the model */
   struct lls_text body;               /* counted in the HTTP server's bytes */
@@ -52,7 +52,11 @@ struct lls_relay {
   char *type;            /* content-type of the answer, or NULL */
   int64_t length;        /* of the answer's body, or -1 */
   struct lls_text whole; /* an answer that is passed on whole */
-  char last[2];          /* bytes of the stream: "\n\n" ends an event */
+  /* of an upload (relay_upload.c); NULL: `body` has the whole body */
+  void (*taken)(void *relay);
+  bool receiving; /* the body is still arriving: the client cannot be answered yet */
+  struct lls_api_error failure; /* answer at the body's end; status 0: none */
+  char last[2];                 /* bytes of the stream: "\n\n" ends an event */
   struct lls_relay *prev, *next;
 };
 
@@ -170,10 +174,31 @@ void lls_relay_begin(struct lls_routing *routing, struct lls_hosted *model,
 /* Sends the requests that wait for the model, or answers them with the error. */
 void lls_relay_send_waiting(struct lls_hosted *model);
 void lls_relay_fail_waiting(struct lls_hosted *model, const struct lls_api_error *error);
+/* Returns a relay that waits for its model; NULL without memory. */
+struct lls_relay *lls_relay_new(struct lls_routing *routing, struct lls_hosted *model,
+                                struct lls_http_exchange *exchange);
+/* Sends a relay that waits, if its model is loaded. Returns false if it goes on
+ * waiting. */
+bool lls_relay_send(struct lls_relay *relay);
+/* Ends the exchange with an error, in the way that its state allows, and the relay. That
+ * of a body that still arrives ends when the body does. */
+void lls_relay_fail(struct lls_relay *relay, const struct lls_api_error *error);
+/* Callback on_gone of the exchange. */
+void lls_relay_gone(void *owner);
 /* Keeps the streams that wait alive, and ends those over [server] request_timeout. */
 void lls_relay_tick(struct lls_hosted *model, int64_t now_ns);
 
+/* ---- relay_upload.c */
+/* Begins to pass on a request of which only the head has come. Returns false without
+ * memory. */
+bool lls_relay_begin_upload(struct lls_routing *routing, struct lls_hosted *model,
+                            struct lls_http_exchange *exchange);
+/* The body is complete: the exchange is answered as any other from here on. Returns false
+ * if the exchange is no such upload. */
+bool lls_relay_end_upload(struct lls_http_exchange *exchange);
+
 /* ---- relay_head.c */
+#define LLS_RELAY_CHUNKED SIZE_MAX
 /* Appends the head of the exchange's request, for a body of `length` bytes. */
 void lls_relay_write_head(struct lls_http_exchange *exchange, size_t length,
                           struct lls_text *head);

@@ -26,14 +26,26 @@ struct lls_upstream {
   bool interim; /* the head is of a 1xx answer, which is skipped */
   bool complete;
   bool connected, paused;
-  bool over; /* closed: no callback follows */
+  bool over;                    /* closed: no callback follows */
+  void (*taken)(void *context); /* not NULL: the body comes in pieces */
+  size_t unsent;                /* bytes of pieces */
+  bool broken;                  /* the socket takes no more */
 };
+
+static void count_unsent(struct lls_upstream *u, size_t more, size_t less)
+{
+  LLS_CHECK(u->unsent + more >= less);
+  u->unsent += more - less;
+  u->all->unsent += more - less;
+}
 
 static void free_body(struct lls_upstream *u)
 {
   size_t bytes = u->body.length;
   lls_text_free(&u->body);
-  if (bytes > 0 && u->all->freed != NULL)
+  if (u->taken != NULL)
+    count_unsent(u, 0, bytes);
+  else if (bytes > 0 && u->all->freed != NULL)
     u->all->freed(u->all->context, bytes);
 }
 
@@ -187,10 +199,83 @@ void lls_upstream_resume(struct lls_upstream *u)
 static void on_written(uv_write_t *write, int status)
 {
   struct lls_upstream *u = write->data;
-  (void)status;
-  if (!u->over)
-    free_body(u);
+  u->broken = u->broken || status < 0;
+  if (u->over)
+    return;
+  free_body(u);
+  if (u->taken != NULL)
+    u->taken(u->reader.context);
 }
+
+/* ---- a body in pieces -------------------------------------------------------------- */
+
+struct piece {
+  uv_write_t write;
+  struct lls_upstream *upstream;
+  struct lls_text text;
+};
+
+static void on_piece_written(uv_write_t *write, int status)
+{
+  struct piece *piece = (struct piece *)write;
+  struct lls_upstream *u = piece->upstream;
+  count_unsent(u, 0, piece->text.length);
+  lls_text_free(&piece->text);
+  free(piece);
+  u->broken = u->broken || status < 0;
+  if (!u->over)
+    u->taken(u->reader.context);
+}
+
+static int write_piece(struct lls_upstream *u, struct lls_text *text)
+{
+  struct piece *piece = malloc(sizeof *piece);
+  if (piece == NULL)
+    return -ENOMEM;
+  piece->upstream = u;
+  piece->text = *text;
+  uv_buf_t all = uv_buf_init(text->data, (unsigned)text->length);
+  int rc = uv_write(&piece->write, (uv_stream_t *)&u->pipe, &all, 1, on_piece_written);
+  if (rc < 0) {
+    u->broken = true;
+    free(piece);
+    return 0;
+  }
+  count_unsent(u, text->length, 0);
+  *text = (struct lls_text){0};
+  return 0;
+}
+
+void lls_upstream_stream(struct lls_upstream *u, void (*taken)(void *context))
+{
+  LLS_ON(u->all->thread);
+  LLS_CHECK(!u->connected && u->body.length == 0);
+  u->taken = taken;
+  u->paused = true;
+}
+
+int lls_upstream_send(struct lls_upstream *u, struct lls_text *piece)
+{
+  int rc = piece->failed ? -ENOMEM : 0;
+  LLS_ON(u->all->thread);
+  if (rc == 0 && !u->connected) {
+    lls_text_append(&u->body, piece->data, piece->length);
+    rc = u->body.failed ? -ENOMEM : 0;
+    if (rc == 0)
+      count_unsent(u, piece->length, 0);
+  } else if (rc == 0 && !u->broken && piece->length > 0)
+    rc = write_piece(u, piece);
+  lls_text_free(piece);
+  return rc;
+}
+
+size_t lls_upstream_unsent(const struct lls_upstream *u)
+{
+  LLS_ON(u->all->thread);
+  return u->unsent;
+}
+
+/* ---- the connection ---------------------------------------------------------------- */
 
 static void on_connected(uv_connect_t *connect, int status)
 {
@@ -217,6 +302,8 @@ bool lls_upstream_take_back(struct lls_upstream *u, struct lls_text *body)
   LLS_ON(u->all->thread);
   if (u->connected)
     return false;
+  if (u->taken != NULL)
+    count_unsent(u, 0, u->body.length);
   *body = u->body;
   u->body = (struct lls_text){0};
   return true;

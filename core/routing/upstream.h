@@ -21,6 +21,7 @@ struct lls_upstreams {
   void (*freed)(void *context, size_t bytes);
   void *context;
   unsigned open; /* connections whose handles are not closed yet */
+  size_t unsent; /* bytes of pieces (lls_upstream_send) that no process has taken */
 };
 
 struct lls_upstream;
@@ -50,6 +51,21 @@ int lls_upstream_open(struct lls_upstreams *all, const char *path, struct lls_te
                       struct lls_text *body, bool no_body,
                       const struct lls_upstream_reader *reader,
                       struct lls_upstream **out);
+
+/*
+ * For a request whose body follows in pieces: called right after lls_upstream_open, with
+ * an empty body. The answer is not read before lls_upstream_resume, which is called after
+ * the last piece: a process may answer before it has read all of a body.
+ * `taken` is called when the process has taken a piece, or cannot take any more.
+ */
+void lls_upstream_stream(struct lls_upstream *upstream, void (*taken)(void *context));
+
+/* Sends a piece, which it takes over. Returns 0 or -ENOMEM. After an error of the socket
+ * pieces are dropped; the answer, or its lack, tells why. */
+int lls_upstream_send(struct lls_upstream *upstream, struct lls_text *piece);
+
+/* Returns the bytes of pieces that the process has not taken. */
+size_t lls_upstream_unsent(const struct lls_upstream *upstream);
 
 /* Stop reading the answer, and continue. */
 void lls_upstream_pause(struct lls_upstream *upstream);

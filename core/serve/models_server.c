@@ -313,14 +313,15 @@ static int make_folder(struct models_server *m, struct lls_error *err)
 static int make_api(struct models_server *m, struct lls_error *err)
 {
   struct server *s = m->s;
-  const struct lls_api_config config = {
-      .uv = &s->uv,
-      .http = s->http,
-      .model_name = "",
-      .limits = s->config->server.api,
-      .keys = s->wanted_keys,
-      .log = &s->log,
-      .router = {.context = m->routing, .handle = lls_routing_handle}};
+  const struct lls_api_config config = {.uv = &s->uv,
+                                        .http = s->http,
+                                        .model_name = "",
+                                        .limits = s->config->server.api,
+                                        .keys = s->wanted_keys,
+                                        .log = &s->log,
+                                        .router = {.context = m->routing,
+                                                   .handle = lls_routing_handle,
+                                                   .on_upload = lls_routing_on_upload}};
   s->wanted_keys = (struct lls_api_keyring){0};
   return lls_api_create(&config, &s->api, err);
 }

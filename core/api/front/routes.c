@@ -146,8 +146,11 @@ bool lls_api_on_head(void *context, struct lls_http_exchange *exchange)
     return true;
   }
   const struct lls_api *api = context;
-  return !is_upload(exchange) || api->config.router.handle != NULL ||
-         lls_upload_on_head(context, exchange);
+  const struct lls_api_router *router = &api->config.router;
+  if (!is_upload(exchange))
+    return true;
+  return router->handle != NULL ? router->on_upload(router->context, exchange)
+                                : lls_upload_on_head(context, exchange);
 }
 
 void lls_api_on_over(void *context, struct lls_http_exchange *exchange)
