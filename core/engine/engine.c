@@ -15,6 +15,13 @@
 
 /* ---- options -------------------------------------------------------------------- */
 
+/* Returns the tokens of the longest sequence of a generator. */
+static uint32_t context_of(const struct lls_engine_options *o, uint32_t most)
+{
+  uint32_t context = o->max_context;
+  return context == 0 || context > most ? most : context;
+}
+
 static int check_options(const struct lls_engine_options *o,
                          const struct lls_model_config *config,
                          const struct lls_device *device, struct lls_error *err)
@@ -30,8 +37,8 @@ static int check_options(const struct lls_engine_options *o,
                     "device %s has no attention in both directions, which an encoder "
                     "needs: set [engine] device = cpu",
                     device->ops->name);
-  uint32_t context = o->max_context > 0 ? o->max_context : config->max_context;
-  uint32_t lacking = lls_model_extras(config, context) & ~device->extras;
+  uint32_t lacking =
+      lls_model_extras(config, context_of(o, config->max_context)) & ~device->extras;
   if (lacking != 0)
     return lls_fail(err, -ENOTSUP,
                     "device %s does not have %s, which this model needs: set [engine] "
@@ -200,18 +207,11 @@ static void shrink_blocks(struct lls_pool_shape *shape)
   shape->int8 = LLS_INT8_OFF;
 }
 
-/* Returns the tokens of the longest sequence of a generator. */
-static uint32_t context_of(const struct lls_engine *e, uint32_t most)
-{
-  uint32_t context = e->options.max_context;
-  return context == 0 || context > most ? most : context;
-}
-
 static int describe_model(struct lls_engine *e, struct lls_error *err)
 {
   const struct lls_model_config *c = &e->config;
   const struct lls_engine_options *o = &e->options;
-  uint32_t context = context_of(e, c->max_context);
+  uint32_t context = context_of(o, c->max_context);
   if (c->encoder)
     context = longest_text(e, context);
   e->attention = (struct lls_attention_shape){
@@ -294,7 +294,7 @@ static int take_share(struct lls_engine *e, const struct lls_model_config *model
 {
   int rc = lls_shard_make(model, e->options.ranks, &e->shard, err);
   e->model = *model;
-  lls_model_fit_index(&e->model, context_of(e, model->max_context));
+  lls_model_fit_index(&e->model, context_of(&e->options, model->max_context));
   e->config = e->model;
   lls_shard_config(&e->shard, &e->config);
   if (rc < 0 || !lls_engine_is_shared(e))

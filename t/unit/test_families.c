@@ -136,6 +136,28 @@ static void test_short_contexts(void **state)
   }
 }
 
+/* A context longer than the model's is the model's: the device needs no more for it. */
+static void test_long_contexts(void **state)
+{
+  (void)state;
+  struct drive_model m = {0};
+  struct lls_worker_rank_options made;
+  struct lls_error err = {0};
+  const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                        .cache_element = LLS_F32};
+  drive_prepare(&m, "glm-5", &options, &made);
+  made.model.max_context = made.model.latent.index.chosen;
+  made.engine.max_context = 1 << 20;
+  assert_int_equal(lls_cpu_device_create(&made.device, &m.device, &err), 0);
+  m.device->extras = LLS_EXTRA_ALL & ~(uint32_t)LLS_EXTRA_INDEX;
+  assert_int_equal(
+      lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err), 0);
+  assert_int_equal(lls_engine_caps(m.engine)->max_context, made.model.max_context);
+  lls_engine_destroy(m.engine);
+  m.device->ops->destroy(m.device);
+  reference_free(m.reference);
+}
+
 /* A cache manager that keeps no states, or too few groups beside them. */
 static void test_managers(void **state)
 {
@@ -248,6 +270,7 @@ int main(int argc, char **argv)
   if (argc <= 1) {
     static char latent[] = "deepseek-v3", chunks[] = "llama-4";
     tests[n++] = (struct CMUnitTest){"short", test_short_contexts, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"long", test_long_contexts, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"chunks", test_whole_chunks, NULL, NULL, chunks};
     tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"int8", test_int8, NULL, NULL, latent};
