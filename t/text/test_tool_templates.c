@@ -6,6 +6,7 @@
 #include "text/template/template.h"
 #include "text/tools/tool_dialect.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,37 @@ static const struct shape {
      EACH("\n<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in "
           "c.function.arguments | items %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% "
           "endfor %}</function>\n</tool_call>")},
+    {"kimi_k3", false,
+     EACH("{% if loop.first %}<|open|>tools<|sep|>{% endif %}<|open|>call tool=\"{{ "
+          "c.function.name }}\" index=\"{{ loop.index }}\"<|sep|>{% for k, v in "
+          "c.function.arguments | items %}<|open|>argument key=\"{{ k }}\" type=\"{{ "
+          "'string' if v is string else 'number' }}\"<|sep|>{{ v "
+          "}}<|close|>argument<|sep|>{% endfor %}<|close|>call<|sep|>{% if loop.last "
+          "%}<|close|>tools<|sep|><|close|>message<|sep|>{% endif %}")},
+    {"minimax_m3", false,
+     EACH("{% set ns = ']<]minimax[>[' %}{% if loop.first %}{{ ns ~ '<tool_call>' }}\n{% "
+          "endif %}{{ ns ~ '<invoke name=\"' ~ c.function.name ~ '\">' }}{% for k, v in "
+          "c.function.arguments | items %}{{ ns ~ '<' ~ k ~ '>' ~ v ~ ns ~ '</' ~ k ~ "
+          "'>' }}{% endfor %}{{ ns ~ '</invoke>' }}\n{% if loop.last %}{{ ns ~ "
+          "'</tool_call>' }}{% endif %}")},
+    {"hunyuan", false,
+     EACH("{% set s = ':opensource' %}{% if loop.first %}{{ '<tool_calls{}>'.format(s) "
+          "}}\n{% endif %}{{ '<tool_call{}>'.format(s) ~ c.function.name ~ "
+          "'<tool_sep{}>'.format(s) }}\n{% for k, v in c.function.arguments | items %}{{ "
+          "'<arg_key{}>'.format(s) ~ k ~ '</arg_key{}>'.format(s) }}\n{{ "
+          "'<arg_value{}>'.format(s) ~ v ~ '</arg_value{}>'.format(s) }}\n{% endfor %}{{ "
+          "'</tool_call{}>'.format(s) }}\n{% if loop.last %}{{ "
+          "'</tool_calls{}>'.format(s) }}{% endif %}")},
+    {"apertus", false,
+     EACH("{{ '<|tools_prefix|>[' if loop.first else ', ' }}{\"{{ c.function.name }}\": "
+          "{{ c.function.arguments | tojson }}}{{ ']<|tools_suffix|>' if loop.last }}")},
+    {"lfm2", false,
+     "{# List of tools: #}" EACH(
+         "{{ '<|tool_call_start|>[' if loop.first else ', ' }}{{ c.function.name }}({% "
+         "for "
+         "k, v in c.function.arguments | items %}{{ k }}={{ \"'\" ~ v ~ \"'\" if v is "
+         "string else v }}{{ ', ' if not loop.last }}{% endfor %}){{ "
+         "']<|tool_call_end|>' if loop.last }}")},
     {"gemma4", false,
      EACH(
          "<|tool_call>call:{{ c.function.name }}{{ '{' }}{% for k, v in "
@@ -113,6 +145,171 @@ static void test_what_templates_write_is_read(void **state)
   json_decref(tools);
 }
 
+/* ---- published templates --------------------------------------------------------- */
+
+/* Adds the assistant's message, with calls if there are any, and their results. */
+static void add_answer(json_t *messages, json_t *call, size_t n_calls, bool results)
+{
+  json_t *said = json_pack("{s:s, s:s}", "role", "assistant", "content", "Look.");
+  json_array_append_new(messages, said);
+  if (n_calls > 0)
+    json_object_set_new(said, "tool_calls", json_array());
+  for (size_t i = 0; i < n_calls; i++)
+    json_array_append(json_object_get(said, "tool_calls"), call);
+  for (size_t i = 0; i < n_calls && results; i++)
+    json_array_append_new(messages, json_pack("{s:s, s:s, s:s, s:s}", "role", "tool",
+                                              "tool_call_id", "call00001", "name",
+                                              "weather", "content", "Rain."));
+  if (n_calls > 0 && results)
+    json_array_append_new(
+        messages, json_pack("{s:s, s:s}", "role", "assistant", "content", "Rain."));
+}
+
+/* Renders a question; with `answered` also an answer and what the user says then.
+ * Returns NULL if the template rejects it. */
+static char *render_talk(const struct lls_chat_template *chat_template, bool answered,
+                         json_t *call, size_t n_calls, const json_t *tools)
+{
+  char *text = NULL;
+  for (int results = 1; results >= 0 && text == NULL; results--) {
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "x");
+    if (answered) {
+      add_answer(messages, call, n_calls, results != 0);
+      json_array_append_new(messages,
+                            json_pack("{s:s, s:s}", "role", "user", "content", "y"));
+    }
+    json_t *variables = json_pack("{s:O}", "tools", tools);
+    struct lls_error err = {0};
+    size_t length;
+    if (lls_chat_template_render(chat_template, messages, variables, !answered, 0, &text,
+                                 &length, &err) != 0)
+      text = NULL;
+    json_decref(messages);
+    json_decref(variables);
+  }
+  return text;
+}
+
+/* Removes what both texts end with: what follows the answer. */
+static void cut_end(char *text, const char *other)
+{
+  size_t n = strlen(text), m = strlen(other);
+  while (n > 0 && m > 0 && text[n - 1] == other[m - 1])
+    n--, m--;
+  text[n] = '\0';
+}
+
+static const char weather[] = "{\"place\": \"the \\\"Alps\\\"\", \"days\": 3}";
+
+/* Returns how an answer with calls in a published template is parsed; NULL if the
+ * template rejects calls, or does not write them. */
+static char *read_answer(const struct lls_chat_template *chat_template,
+                         const struct lls_tool_dialect *dialect, size_t n_calls,
+                         const json_t *tools)
+{
+  json_t *value =
+      dialect->text_arguments ? json_string(weather) : json_loads(weather, 0, NULL);
+  json_t *call = json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", "call00001", "type",
+                           "function", "function", "name", "weather", "arguments", value);
+  char *prompt = render_talk(chat_template, false, NULL, 0, tools), *outcome = NULL;
+  char *talk = render_talk(chat_template, true, call, n_calls, tools);
+  char *without = render_talk(chat_template, true, call, 0, tools);
+  if (prompt != NULL && talk != NULL && without != NULL) {
+    size_t same = 0;
+    while (prompt[same] != '\0' && prompt[same] == talk[same])
+      same++;
+    size_t mark = same; /* which is not cut */
+    while (prompt[same] != '\0' && mark > 0 && strchr("<>", prompt[mark - 1]) == NULL)
+      mark--;
+    if (prompt[same] != '\0' && mark > 0 && prompt[mark - 1] == '<')
+      same = mark - 1;
+    cut_end(talk, without);
+    const struct lls_tool_parser_options options = {
+        .format = dialect->format,
+        .reasoning = dialect->reasoning,
+        .tools = tools,
+        .in_reasoning = prompt[same] == '\0' && lls_tool_dialect_opens_reasoning(
+                                                    dialect, prompt, strlen(prompt))};
+    if (same < strlen(talk) && strstr(talk + same, "days") != NULL)
+      outcome = parse(&options, talk + same, 0);
+  }
+  free(prompt);
+  free(talk);
+  free(without);
+  json_decref(call);
+  return outcome;
+}
+
+static char *read_text(const char *folder, const char *name)
+{
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  char *text = calloc(1, 1 << 18);
+  assert_non_null(text);
+  size_t n = fread(text, 1, (1 << 18) - 1, file);
+  fclose(file);
+  if (n > 0 && text[n - 1] == '\n')
+    text[n - 1] = '\0';
+  return text;
+}
+
+/* Returns false if the calls of a published template are not read, or are read beside
+ * marks of reasoning. */
+static bool reads_published(const char *folder, const char *name, const json_t *tools)
+{
+  struct lls_chat_template *chat_template = NULL;
+  struct lls_tool_dialect dialect = {0};
+  struct lls_error err = {0};
+  char *source = read_text(folder, name), *outcome = NULL;
+  if (lls_chat_template_compile(source, "", "", &chat_template, &err) != 0)
+    fail_msg("%s: %s", name, err.text);
+  lls_tool_dialect_complete(&dialect, chat_template);
+  for (size_t n_calls = 2; n_calls > 0 && outcome == NULL; n_calls--)
+    outcome = read_answer(chat_template, &dialect, n_calls, tools);
+  bool good =
+      outcome == NULL || (strstr(outcome, "|weather({") != NULL &&
+                          strstr(outcome, "\"place\": \"the \\\"Alps\\\"\"") != NULL &&
+                          strstr(outcome, "\"days\": 3") != NULL);
+  const struct lls_reasoning_format *thoughts = dialect.reasoning;
+  const char *look = good && outcome != NULL ? strstr(outcome, "Look.") : NULL;
+  const char *mark =
+      look != NULL && thoughts != NULL ? strstr(outcome, thoughts->close) : NULL;
+  good &= mark == NULL || mark > look;
+  good |= strcmp(dialect.format->name, "generic") == 0; /* its own format is unknown */
+  if (!good)
+    print_message("%s, %s, %s: %s\n", name, dialect.format->name,
+                  thoughts != NULL ? thoughts->name : "no reasoning", outcome);
+  free(source);
+  free(outcome);
+  lls_chat_template_free(chat_template);
+  return good;
+}
+
+/* Those in the folder $LLS_CHAT_TEMPLATES, such as models/templates of llama.cpp. */
+static void test_what_published_templates_write_is_read(void **state)
+{
+  (void)state;
+  const char *folder = getenv("LLS_CHAT_TEMPLATES");
+  if (folder == NULL)
+    skip();
+  DIR *files = opendir(folder);
+  assert_non_null(files);
+  json_t *tools = read_quoted(
+      "[{'type': 'function', 'function': {'name': 'weather', 'description': 'Looks.', "
+      "'parameters': {'type': 'object', 'properties': {'place': {'type': 'string', "
+      "'description': 'Where.'}, 'days': {'type': 'integer', 'description': 'When.'}}, "
+      "'required': ['place']}}}]");
+  size_t wrong = 0;
+  for (struct dirent *entry; (entry = readdir(files)) != NULL;)
+    wrong += strstr(entry->d_name, ".jinja") != NULL &&
+             !reads_published(folder, entry->d_name, tools);
+  closedir(files);
+  json_decref(tools);
+  assert_int_equal(wrong, 0);
+}
+
 static void test_a_prompt_may_open_the_reasoning(void **state)
 {
   (void)state;
@@ -166,6 +363,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_templates_write_is_read),
+      cmocka_unit_test(test_what_published_templates_write_is_read),
       cmocka_unit_test(test_a_prompt_may_open_the_reasoning),
       cmocka_unit_test(test_marks),
       cmocka_unit_test(test_names_of_formats),

@@ -155,6 +155,12 @@ static const struct answer {
      "name=\"now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
      "||weather({\"place\": \"3\"})now({})"},
     {"hunyuan", "<think:opensource>hm</think:opensource>yes", "yes|hm|"},
+    {"hy3",
+     "<think>hm</think>Look.<tool_calls>\n<tool_call>weather<tool_sep>\n<arg_key>place</"
+     "arg_key>\n<arg_value>Bern</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</"
+     "arg_value>\n</tool_call>\n<tool_call>now<tool_sep></tool_call></tool_calls>",
+     "Look.|hm|weather({\"place\": \"Bern\", \"days\": 3})now({})"},
+    {"hunyuan", "</think:opensource>yes", "yes||"},
 /* MiniMax M3 */
 #define NS "]<]minimax[>["
     {"minimax_m3",
@@ -169,6 +175,13 @@ static const struct answer {
         "</invoke>\n" NS "</tool_call>done",
      "done||weather({\"l\": [{\"a\": 1, \"b\": \"x\"}, [2]], \"o\": {\"p\": {\"p\": "
      "\"y\"}}})"},
+    /* thoughts are switched off by the closing mark alone */
+    {"minimax_m3", "</mm:think>yes", "yes||"},
+    {"minimax_m3",
+     "\n</mm:think>" NS "<tool_call>" NS "<invoke name=\"now\">" NS "</invoke>" NS
+     "</tool_call>",
+     "||now({})"},
+    {"minimax_m3", "</mm:thin", "</mm:thin||"},
     /* an argument without an end, and a call without one */
     {"minimax_m3", NS "<tool_call>" NS "<invoke name=\"weather\">" NS "<days>3",
      "||weather({\"days\": 3})"},
@@ -195,6 +208,12 @@ static const struct answer {
      " key=\"extra\" type=\"object\"<|sep|>{\"a\":[1,null]}<|close|>argument<|sep|>"
      "<|close|>call<|sep|><|close|>tools<|sep|>",
      "||weather({\"extra\": {\"a\":[1,null]}})"},
+    {"kimi_k3",
+     "<|open|>call tool=\"weather\" index=\"1\"<|sep|><|open|>argument "
+     "key=\"&quot;a&quot; "
+     "&amp;lt; &\" "
+     "type=\"string\"<|sep|>&amp;<|close|>argument<|sep|><|close|>call<|sep|>",
+     "||weather({\"\\\"a\\\" &lt; &\": \"&amp;\"})"},
     /* Apertus */
     {"apertus",
      "before<|tools_prefix|>[{\"weather\": {\"place\": \"Bern\"}}, {\"now\": "

@@ -63,6 +63,7 @@ struct lls_tool_format {
                             * LOOSE: mark around strings, or NULL: quotes */
   const char *value_end;   /* KEYED */
   bool exact;              /* KEYED: line breaks beside the marks belong to values */
+  bool escaped;            /* KEYED: & and " in keys are &amp; and &quot; */
   const char *call_end;    /* KEYED, TAGGED: mark after the last argument */
   const char *signs[LLS_TOOL_MARKS]; /* a template that contains all of these has this
                                       * format */
@@ -81,7 +82,7 @@ struct lls_reasoning_format {
 /* The names of all formats, for messages; test_tools.c compares them with the tables. */
 #define LLS_TOOL_FORMAT_NAMES                                                            \
   "harmony, functionary_v3.2, qwen3_coder, seed_oss, minimax_m2, minimax_m3, glm4, "     \
-  "hunyuan, "                                                                            \
+  "hunyuan, hy3, "                                                                       \
   "deepseek_v3.2, minicpm5, kimi_k2, kimi_k3, solar_open, deepseek_r1, deepseek_v3.1, "  \
   "mistral_v11, mistral, phi4, granite, command_r7b, command_r_plus, gigachat3, "        \
   "nemotron_v2, apertus, apriel, functools, functionary_v3.1, gemma4, lfm2, hermes, "    \

@@ -96,6 +96,33 @@ struct argument {
   const char *next; /* after the value and its mark */
 };
 
+/* Returns the key as a JSON string; NULL if it is not UTF-8 or memory is short. */
+static json_t *read_key(const struct lls_tool_parser *parser, const char *text,
+                        size_t length)
+{
+  static const struct {
+    const char *text;
+    size_t length;
+    char byte;
+  } escapes[] = {{"&quot;", 6, '"'}, {"&amp;", 5, '&'}};
+  char key[LLS_TOOL_NAME_BYTES];
+  size_t n = 0;
+  if (!parser->options.format->escaped || length > sizeof key)
+    return json_stringn(text, length);
+  for (size_t at = 0, taken; at < length; at += taken) {
+    key[n] = text[at];
+    taken = 1;
+    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
+      if (length - at >= escapes[i].length &&
+          memcmp(text + at, escapes[i].text, escapes[i].length) == 0) {
+        key[n] = escapes[i].byte;
+        taken = escapes[i].length;
+      }
+    n++;
+  }
+  return json_stringn(key, n);
+}
+
 static bool says(const struct argument *a, const char *word)
 {
   return a->said_length == strlen(word) && memcmp(a->said, word, a->said_length) == 0;
@@ -124,7 +151,7 @@ static unsigned types_of(const struct lls_tool_parser *parser, const struct argu
  * otherwise. */
 static void emit_argument(struct lls_tool_parser *parser, const struct argument *a)
 {
-  json_t *name = json_stringn(a->key, a->key_length);
+  json_t *name = read_key(parser, a->key, a->key_length);
   const char *value = a->value;
   size_t n = (size_t)(a->end - a->value);
   bool breaks = !parser->options.format->exact;
@@ -197,7 +224,7 @@ static int is_key(const struct lls_tool_parser *parser, const char *text, const 
                                 &key_end);
   if (near <= 0)
     return near;
-  json_t *name = json_stringn(key, (size_t)(key_end - key));
+  json_t *name = read_key(parser, key, (size_t)(key_end - key));
   const json_t *properties = json_object_get(lls_tool_parameters(parser), "properties");
   bool known = json_is_string(name) &&
                json_object_get(properties, json_string_value(name)) != NULL;

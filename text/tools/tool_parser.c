@@ -13,24 +13,33 @@
 
 /* ---- reasoning ------------------------------------------------------------------- */
 
+/* At the beginning of the answer: after the opening mark is reasoning; MiniMax M3 begins
+ * an answer without reasoning with the closing mark. */
 static bool step_start(struct lls_tool_parser *parser)
 {
   const struct lls_text *held = &parser->held;
   size_t space = 0;
   while (space < held->length && lls_tool_is_space(held->data[space]))
     space++;
-  const char *open = parser->options.reasoning->open;
-  int begins = lls_tool_begins(held->data + space, held->length - space, open);
-  bool near = space <= MAX_HELD_SPACE; /* farther white space may be sent content */
-  if (begins == 0 && near)
-    return false;
-  parser->mode = begins > 0 && near ? LLS_TOOL_IN_REASONING : LLS_TOOL_IN_CONTENT;
-  if (parser->mode == LLS_TOOL_IN_CONTENT)
+  const char *const marks[] = {parser->options.reasoning->open,
+                               parser->options.reasoning->close};
+  bool near = space <= MAX_HELD_SPACE, maybe = false; /* farther white space may be sent
+                                                       * content */
+  parser->mode = LLS_TOOL_IN_CONTENT;
+  for (size_t i = 0; i < 2 && near; i++) {
+    int begins = lls_tool_begins(held->data + space, held->length - space, marks[i]);
+    maybe |= begins == 0;
+    if (begins <= 0)
+      continue;
+    parser->mode = i == 0 ? LLS_TOOL_IN_REASONING : LLS_TOOL_IN_CONTENT;
+    parser->at = space + strlen(marks[i]);
+    parser->trimming = true;
+    lls_tool_take(parser);
     return true;
-  parser->at = space + strlen(open);
-  parser->trimming = true;
-  lls_tool_take(parser);
-  return true;
+  }
+  if (maybe)
+    parser->mode = LLS_TOOL_AT_START;
+  return !maybe;
 }
 
 static void emit_reasoning(struct lls_tool_parser *parser, size_t n)
