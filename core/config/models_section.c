@@ -363,6 +363,52 @@ static void read_own(struct lls_loading *l, const struct lls_ini_entry *head)
       check_setting(l, &ini->entries[i]);
 }
 
+/* ---- sockets ----------------------------------------------------------------------- */
+
+/* Returns a model's own entry of [server], or the file's; NULL: neither has one. */
+static const struct lls_ini_entry *server_entry(const struct lls_ini *ini,
+                                                const char *name, const char *key)
+{
+  char of_model[LLS_MODEL_NAME_MAX + sizeof prefix], setting[64];
+  own_section(name, of_model);
+  snprintf(setting, sizeof setting, "server.%s", key);
+  const struct lls_ini_entry *entry = lls_ini_find(ini, of_model, setting);
+  return entry != NULL ? entry : lls_ini_find(ini, "server", key);
+}
+
+static bool is_endpoint(const struct lls_ini_entry *entry)
+{
+  return entry != NULL && strstr(entry->value, "://") != NULL;
+}
+
+/* The process of each model binds its own endpoint: the second one of a name could not,
+ * and would end. */
+static void check_endpoint(struct lls_loading *l, size_t model, const char *key)
+{
+  const struct lls_served_model *list = l->config->models.list;
+  const struct lls_ini *ini = &l->config->ini;
+  const struct lls_ini_entry *entry = server_entry(ini, list[model].name, key);
+  for (size_t i = 0; is_endpoint(entry) && i < model; i++) {
+    const struct lls_ini_entry *other = server_entry(ini, list[i].name, key);
+    if (!is_endpoint(other) || strcmp(other->value, entry->value) != 0)
+      continue;
+    lls_loading_error(l, entry->line,
+                      "[server] %s: the models '%s' and '%s' cannot both have %s: write "
+                      "server.%s in [model.%s], or an empty one for none",
+                      key, list[i].name, list[model].name, entry->value, key,
+                      list[model].name);
+    return;
+  }
+}
+
+static void check_endpoints(struct lls_loading *l)
+{
+  for (size_t i = 0; i < l->config->models.n; i++) {
+    check_endpoint(l, i, "kv_events");
+    check_endpoint(l, i, "kv_events_replay");
+  }
+}
+
 /* ---- the whole --------------------------------------------------------------------- */
 
 static void set_defaults(struct lls_models_section *models)
@@ -409,6 +455,7 @@ void lls_loading_models(struct lls_loading *l, const struct lls_param_table *tab
         "lora.%s = PATH",
         l->config->lora.adapters[0].name, l->config->lora.adapters[0].name);
   check_fallback(l);
+  check_endpoints(l);
 }
 
 void lls_models_section_free(struct lls_models_section *models)

@@ -205,8 +205,33 @@ is ask($server, $first), 200, 'it serves';
 close $stream;
 is $server->stop, 0, '  and stops';
 
+# ---- several models: each publishes by itself --------------------------------------------
+my $models = "[engine]\ndevice = cpu\nthreads = 1\npin = false\n[plugins]\nscheduler = fcfs\ncache = paged\n[cache]\ndevice_memory = 448KiB\n"
+    . "[models]\na = $stories\nb = $stories\nunload_after = 0\n";
+my $shared = "kv_events = ipc://$pub\nkv_events_replay = ipc://$replay\n";
+is eval { LlmServer->serve($shared . $models) }, undef, 'two models with one endpoint';
+like $@, qr{\[server\] kv_events: the models 'a' and 'b' cannot both have ipc://$pub: write server.kv_events in \[model.b\]}, '  are refused by name';
+like $@, qr{\[server\] kv_events_replay: the models 'a' and 'b'}, '  and that of replays';
+my $one = LlmServer->serve("kv_events = stream\n$models");
+for my $name (qw(a b)) {
+    is $one->post('/v1/completions', { model => $name, prompt => $first, max_tokens => 1 })->{status}, 200, "the model $name";
+    my $events = $one->connect;
+    print $events "GET /admin/kv_events?model=$name HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    LlmServer::read_until($events, qr/\r\n\r\n/);
+    $one->post('/v1/completions', { model => $name, prompt => prompt(13, 40), max_tokens => 1 });
+    like LlmServer::read_until($events, qr/data: .*\n\n/), qr/data: \{.*BlockStored/, '  has a stream of its own';
+}
+is $one->stop, 0;
+
 SKIP: {
     skip 'no ZeroMQ in this build', 1 if !$has_zmq;
+    my $two = LlmServer->serve("$shared$models\[model.b]\nserver.kv_events = ipc://$pub.b\nserver.kv_events_replay = ipc://$replay.b\n");
+    my %from = (a => $replay, b => "$replay.b");
+    for my $name (sort keys %from) {
+        is $two->post('/v1/completions', { model => $name, prompt => $first, max_tokens => 1 })->{status}, 200, "endpoints of each: $name";
+        is_deeply [map { $_->[1][1][0][0] } replayed($from{$name}, 0)], ['BlockStored'], '  has its own events';
+    }
+    is $two->stop, 0;
     is eval { LlmServer->serve(ini('kv_events = tcp://nowhere', 'paged')) }, undef, 'an endpoint that cannot be';
     like $@, qr{\[server\] kv_events: tcp://nowhere: }, '  is refused by name';
     my $maps = LlmServer->serve(ini("kv_events = ipc://$pub\nkv_events_replay = ipc://$replay\nkv_events_form = map\n", 'paged'));
