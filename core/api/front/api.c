@@ -15,7 +15,8 @@
 #include "core/api/store/store_front.h"
 #include "core/api/work.h"
 
-/* Sets the fingerprint: FNV-1a of llmserve's version and the model's name. */
+/* Sets the fingerprint: FNV-1a of llmserve's version and the model's name. llama-server's
+ * begins with b and the number of its build, which clients look for. */
 static void make_fingerprint(struct lls_api *api)
 {
   const char *const parts[] = {PACKAGE_VERSION, api->model_name};
@@ -23,8 +24,8 @@ static void make_fingerprint(struct lls_api *api)
   for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
     for (const char *c = parts[i]; *c != '\0'; c++)
       hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-  snprintf(api->fingerprint, sizeof api->fingerprint, "fp_%016llx",
-           (unsigned long long)hash);
+  snprintf(api->fingerprint, sizeof api->fingerprint, "%s%016llx",
+           api->config.limits.llamacpp ? "b0-" : "fp_", (unsigned long long)hash);
 }
 
 /* For debugging only, since every client could fill the log with it. */

@@ -98,12 +98,34 @@ static void begin(json_t *events)
     json_object_set_new(delta, "content", json_null());
 }
 
+/* Moves the end of the last event into one of its own, without text, as llama-server
+ * has it. */
+static void divide_last(json_t *events)
+{
+  size_t n = json_array_size(events);
+  json_t *event = json_array_get(events, n > 0 ? n - 1 : 0);
+  json_t *part = json_array_get(json_object_get(event, "choices"), 0);
+  if (json_object_size(json_object_get(part, "delta")) == 0)
+    return;
+  json_t *end = json_deep_copy(event);
+  json_t *last = json_array_get(json_object_get(end, "choices"), 0);
+  json_object_set_new(last, "delta", json_object());
+  json_object_set_new(last, "logprobs", json_null());
+  json_object_del(last, "token_ids");
+  if (json_array_append_new(events, end) < 0)
+    return;
+  json_object_set_new(part, "finish_reason", json_null());
+  json_object_set_new(part, "stop_reason", json_null());
+}
+
 static json_t *chunk(struct lls_choice *choice)
 {
   bool is_first = !choice->begun, is_last = choice->finish_reason != NULL;
   json_t *events = lls_chat_completions.chunk(choice);
   if (is_first)
     begin(events);
+  if (is_last)
+    divide_last(events);
   if (is_last && is_verbose(choice->generation))
     json_object_set_new(json_array_get(events, json_array_size(events) - 1), "__verbose",
                         lls_llamacpp_choice(choice, json_string("")));
