@@ -203,8 +203,8 @@ def own_keys(w, c, arch):
         w.add_ssm_time_step_rank(c.linear_num_value_heads)
         w.add_ssm_inner_size(c.linear_value_head_dim * c.linear_num_value_heads)
         w.add_full_attention_interval(2)
-    if arch == "qwen3vl":
-        w.add_uint32("qwen3vl.n_deepstack_layers", 1)
+    if arch in ("qwen3vl", "qwen3vlmoe"):
+        w.add_uint32(f"{arch}.n_deepstack_layers", 1)
 
 
 DELTA = ("qwen3next", "qwen35", "qwen35moe")
@@ -327,6 +327,23 @@ def mixture_keys(w, c, arch):
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.intermediate_size)
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if arch in ("qwen3vlmoe", "hy_v3"):
+        w.add_expert_count(getattr(c, "num_local_experts", c.num_experts))
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+    if arch == "hy_v3":
+        w.add_expert_shared_feed_forward_length(c.moe_intermediate_size * c.num_shared_experts)
+        w.add_expert_weights_norm(True)
+        w.add_expert_weights_scale(c.router_scaling_factor)
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if arch == "ernie4_5-moe":
+        w.add_expert_count(c.moe_num_experts)
+        w.add_expert_used_count(c.moe_k)
+        w.add_interleave_moe_layer_step(c.moe_layer_interval)
+        w.add_leading_dense_block_count(c.moe_layer_start_index)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+        w.add_expert_shared_count(c.moe_num_shared_experts)
+        w.add_expert_shared_feed_forward_length(c.moe_intermediate_size * c.moe_num_shared_experts)
     if arch == "llama4":
         w.add_expert_count(c.num_local_experts)
         w.add_expert_used_count(c.num_experts_per_tok)
@@ -348,6 +365,10 @@ def text_name(name):
     return name.removeprefix("language_model.")
 
 
+# The names of tensors of an architecture that gguf 0.19 lacks are another one's there.
+OLDER_PACKAGE = {"hy_v3": "dots1"}
+
+
 def write(f, c, folder):
     arch = f["gguf"]
     c.allow_global_per_layer_attribute_access = True
@@ -361,7 +382,8 @@ def write(f, c, folder):
         mixture_keys(w, c, arch)
     w.add_bos_token_id(1)
     w.add_eos_token_id(2)
-    kind = next(a for a, n in gguf.MODEL_ARCH_NAMES.items() if n == arch)
+    kinds = {n: a for a, n in gguf.MODEL_ARCH_NAMES.items()}
+    kind = kinds.get(arch) or kinds[OLDER_PACKAGE[arch]]
     names = gguf.get_tensor_name_map(kind, c.num_hidden_layers)
     lists = {}
     state = load_file(folder / "model.safetensors")
@@ -370,7 +392,7 @@ def write(f, c, folder):
     state = stack_experts(state)
     if arch in DELTA:
         state = split_experts(split_qkvz(state, c))
-    if arch == "llama4":
+    if arch in ("llama4", "qwen3vlmoe"):
         state = split_experts(turn_llama4(state))
     if arch == "gemma3n":
         state = stack_streams(state)

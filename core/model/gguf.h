@@ -50,6 +50,8 @@ struct lls_gguf_architecture {
  * switches. */
 extern const struct lls_gguf_architecture lls_gguf_families[];
 extern const size_t lls_n_gguf_families;
+extern const struct lls_gguf_architecture lls_gguf_moe[]; /* gguf_moe.c */
+extern const size_t lls_n_gguf_moe;
 /* gguf_recurrent.c: those with layers that keep a state. */
 extern const struct lls_gguf_architecture lls_gguf_recurrent[];
 extern const size_t lls_n_gguf_recurrent;

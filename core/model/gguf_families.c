@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "core/model/gguf_gemma4.h"
+#include "core/model/gguf_moe.h"
 
 #define END                                                                              \
   {                                                                                      \
@@ -221,60 +222,13 @@ static const struct lls_gguf_pair mistral_keys[] = {
 
 /* ---- mixtures ---- */
 
-#define SHARED(part)                                                                     \
-  {part ".gate_proj", "ffn_gate_shexp"}, {part ".up_proj", "ffn_up_shexp"},              \
-  {                                                                                      \
-    part ".down_proj", "ffn_down_shexp"                                                  \
-  }
-
-static const struct lls_gguf_pair qwen2moe_tensors[] = {
-    SHARED("mlp.shared_expert"), {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"}, END};
-static const struct lls_gguf_pair qwen2moe_keys[] = {
-    {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, END};
-static const struct lls_gguf_pair qwen2moe_switches[] = {{"qkv_bias", "attn_q.bias"},
-                                                         END};
-
-/* Weights of Qwen2's experts are not made to add up to 1. */
-static void describe_qwen2moe(const struct lls_gguf *g, json_t *config)
-{
-  (void)g;
-  json_object_set_new(config, "norm_topk_prob", json_false());
-}
-
-#define LOGISTIC 2 /* a value of expert_gating_func, which the two have */
-
-/* Layers behind the last one, which predict further tokens, are passed over. */
-static void describe_logistic(const struct lls_gguf *g, json_t *config)
-{
-  json_int_t layers = json_integer_value(json_object_get(config, "num_hidden_layers"));
-  json_int_t behind =
-      json_integer_value(json_object_get(config, "num_nextn_predict_layers"));
-  (void)g;
-  if (json_integer_value(json_object_get(config, "gating_func")) == LOGISTIC)
-    json_object_del(config, "gating_func");
-  if (behind > 0 && behind < layers)
-    json_object_set_new(config, "num_hidden_layers", json_integer(layers - behind));
-}
-
-static const struct lls_gguf_pair glm4moe_tensors[] = {SHARED("mlp.shared_experts"), END};
-static const struct lls_gguf_pair glm4moe_keys[] = {
-    {"n_shared_experts", "expert_shared_count"},
-    {"first_k_dense_replace", "leading_dense_block_count"},
-    {"routed_scaling_factor", "expert_weights_scale"},
-    {"n_group", "expert_group_count"},
-    {"topk_group", "expert_group_used_count"},
-    {"num_nextn_predict_layers", "nextn_predict_layers"},
-    {"gating_func", "expert_gating_func"},
-    END};
-static const struct lls_gguf_pair glm4moe_switches[] = {
-    {"attention_bias", "attn_q.bias"}, {"use_qk_norm", "attn_q_norm.weight"}, END};
-static const struct lls_gguf_pair minimax_keys[] = {{"gating_func", "expert_gating_func"},
-                                                    END};
-
 static const struct lls_gguf_pair llama4_tensors[] = {
-    SHARED("feed_forward.shared_expert"),   {"feed_forward.router", "ffn_gate_inp"},
-    {"feed_forward.gate_proj", "ffn_gate"}, {"feed_forward.up_proj", "ffn_up"},
-    {"feed_forward.down_proj", "ffn_down"}, END};
+    LLS_GGUF_SHARED("feed_forward.shared_expert"),
+    {"feed_forward.router", "ffn_gate_inp"},
+    {"feed_forward.gate_proj", "ffn_gate"},
+    {"feed_forward.up_proj", "ffn_up"},
+    {"feed_forward.down_proj", "ffn_down"},
+    END};
 static const struct lls_gguf_pair llama4_keys[] = {
     {"intermediate_size_mlp", "feed_forward_length"},
     {"intermediate_size", "expert_feed_forward_length"},
@@ -374,13 +328,13 @@ static void describe_deepseek(const struct lls_gguf *g, json_t *config)
     json_object_set_new(rope, "mscale_all_dim", json_real(weight));
   }
   drop(config, "log_multiplier");
-  if (json_integer_value(json_object_get(config, "gating_func")) != LOGISTIC)
+  if (json_integer_value(json_object_get(config, "gating_func")) != LLS_GGUF_LOGISTIC)
     describe_softmax(g, config);
-  describe_logistic(g, config);
+  lls_gguf_describe_logistic(g, config);
 }
 
 static const struct lls_gguf_pair deepseek_tensors[] = {
-    LATENT_TENSORS, SHARED("mlp.shared_experts"), END};
+    LATENT_TENSORS, LLS_GGUF_SHARED("mlp.shared_experts"), END};
 static const struct lls_gguf_pair deepseek_keys[] = {
     LATENT_KEYS,
     {"log_multiplier", "rope.scaling.yarn_log_multiplier"},
@@ -407,47 +361,12 @@ static void describe_minicpm3(const struct lls_gguf *g, json_t *config)
 static const struct lls_gguf_pair minicpm3_tensors[] = {LATENT_TENSORS, END};
 static const struct lls_gguf_pair minicpm3_keys[] = {LATENT_KEYS, END};
 
-static const struct lls_gguf_pair hunyuan_moe_tensors[] = {
-    SHARED("mlp.shared_mlp"),
-    {"mlp.gate.wg", "ffn_gate_inp"},
-    {"self_attn.query_layernorm", "attn_q_norm"},
-    {"self_attn.key_layernorm", "attn_k_norm"},
-    END};
-static const struct lls_gguf_pair hunyuan_moe_keys[] = {
-    {"moe_topk", "expert_used_count"},
-    {"num_shared_expert", "expert_shared_count"},
-    {"shared_width", "expert_shared_feed_forward_length"},
-    END};
-
-/* The shared expert is as wide as the MLP of the dense models. */
-static void describe_hunyuan_moe(const struct lls_gguf *g, json_t *config)
-{
-  (void)g;
-  if (json_equal(json_object_get(config, "shared_width"),
-                 json_object_get(config, "intermediate_size")))
-    json_object_del(config, "shared_width");
-}
-
 const struct lls_gguf_architecture lls_gguf_families[] = {
-    {.name = "qwen2moe",
-     .mixture = "Qwen2MoeForCausalLM",
-     .dense_layers = true,
-     .tensors = qwen2moe_tensors,
-     .keys = qwen2moe_keys,
-     .switches = qwen2moe_switches,
-     .describe = describe_qwen2moe},
     {.name = "llama4",
      .mixture = "Llama4ForCausalLM",
      .tensors = llama4_tensors,
      .keys = llama4_keys,
      .describe = describe_llama4},
-    {.name = "glm4moe",
-     .mixture = "Glm4MoeForCausalLM",
-     .post_norms = true,
-     .tensors = glm4moe_tensors,
-     .keys = glm4moe_keys,
-     .switches = glm4moe_switches,
-     .describe = describe_logistic},
     {.name = "deepseek2",
      .mixture = "DeepseekV3ForCausalLM",
      .tensors = deepseek_tensors,
@@ -463,15 +382,6 @@ const struct lls_gguf_architecture lls_gguf_families[] = {
      .tensors = minicpm3_tensors,
      .keys = minicpm3_keys,
      .describe = describe_minicpm3},
-    {.name = "minimax-m2",
-     .mixture = "MiniMaxM2ForCausalLM",
-     .keys = minimax_keys,
-     .describe = describe_logistic},
-    {.name = "hunyuan-moe",
-     .mixture = "HunYuanMoEV1ForCausalLM",
-     .tensors = hunyuan_moe_tensors,
-     .keys = hunyuan_moe_keys,
-     .describe = describe_hunyuan_moe},
     {.name = "mistral3",
      .model = "Ministral3ForCausalLM",
      .pairs = true,

@@ -113,6 +113,9 @@ static const struct lls_gguf_architecture *architecture_at(size_t i)
   if (i < lls_n_gguf_families)
     return &lls_gguf_families[i];
   i -= lls_n_gguf_families;
+  if (i < lls_n_gguf_moe)
+    return &lls_gguf_moe[i];
+  i -= lls_n_gguf_moe;
   if (i < lls_n_gguf_recurrent)
     return &lls_gguf_recurrent[i];
   i -= lls_n_gguf_recurrent;
@@ -221,6 +224,8 @@ static const struct lls_gguf_pair whole_parts[] = {
     {"mamba.D", "ssm_d"},
     {"mixer.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.expert_bias", "exp_probs_b"},
+    {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
     {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"}};
 
 static const struct lls_gguf_pair input_norms[] = {
