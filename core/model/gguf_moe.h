@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What GGUF files of mixtures of experts share; gguf_moe.c and gguf_families.c have their
- * tables. */
+/* Names and keys of mixtures of experts in GGUF files, for the tables in gguf_moe.c and
+ * gguf_families.c. */
 #ifndef LLS_MODEL_GGUF_MOE_H
 #define LLS_MODEL_GGUF_MOE_H
 
