@@ -472,7 +472,8 @@ int lls_remote_create(const struct lls_remote_options *o, struct lls_remote **ou
   remote->wire = (struct lls_wire){.ahead_ns = o->channel->clock_ahead_ns,
                                    .live = o->live,
                                    .grammar = with->grammar,
-                                   .grammar_context = with->grammar_context};
+                                   .adapter = with->adapter,
+                                   .context = with->context};
   remote->shape = shape_of(remote, o->options);
   int rc = allocate(remote, o, err);
   if (rc < 0) {

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/cluster/pulls.h"
 #include "core/instance/request.h"
+#include "core/lora/lora.h"
 
 /* All members that are not arrays. Pointers in it have no meaning. */
 struct numbers {
@@ -20,6 +21,10 @@ struct numbers {
   int64_t first_token_ns;
   uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
   uint64_t drafted, accepted;
+  uint64_t adapter_bytes; /* of the adapter's name */
+  uint64_t path_bytes;    /* of the adapter's path; 0: the request has no adapter */
+  unsigned char adapter_digest[sizeof((struct lls_lora *)NULL)->digest];
+  float adapter_scale;
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
       score_logprobs, n_dry_sequences;
   uint32_t pooling, second_text, n_pooled, prefix_tokens;
@@ -57,6 +62,12 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->text_bytes = live->text_bytes;
   n->label_bytes = strlen(live->label);
   n->tenant_bytes = strlen(live->view.tenant_name);
+  n->adapter_bytes = strlen(live->view.adapter_name);
+  if (live->lora != NULL) {
+    n->path_bytes = strlen(live->lora->path);
+    n->adapter_scale = live->lora_scale;
+    memcpy(n->adapter_digest, live->lora->digest, sizeof n->adapter_digest);
+  }
   if (live->constraint.grammar != NULL) {
     size_t bytes = 0;
     lls_grammar_key(live->constraint.grammar, &bytes);
@@ -85,7 +96,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
 struct arrays {
   const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
   const void *dry_tokens, *dry_sequences;
-  const void *label, *tenant, *text, *key, *entries;
+  const void *label, *tenant, *adapter, *path, *text, *key, *entries;
 };
 
 static struct arrays arrays_of(const struct lls_live *live)
@@ -103,6 +114,8 @@ static struct arrays arrays_of(const struct lls_live *live)
       .pooled = live->pooled,
       .label = live->label,
       .tenant = live->view.tenant_name,
+      .adapter = live->view.adapter_name,
+      .path = live->lora != NULL ? live->lora->path : "",
       .text = live->text,
       .key = live->constraint.grammar != NULL
                  ? lls_grammar_key(live->constraint.grammar, &key_bytes)
@@ -134,6 +147,8 @@ static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
                       n->pooled ? w->live.vector_columns * sizeof(float) : 0);
   lls_pack_walk_array(k, &a->label, n->label_bytes + 1);
   lls_pack_walk_array(k, &a->tenant, n->tenant_bytes + 1);
+  lls_pack_walk_array(k, &a->adapter, n->adapter_bytes + 1);
+  lls_pack_walk_array(k, &a->path, n->path_bytes + 1);
   lls_pack_walk_array(k, &a->text, n->has_text ? n->text_bytes : 0);
   lls_pack_walk_array(k, &a->key, n->key_bytes);
   lls_pack_walk_array(k, &a->entries, n_entries * sizeof(struct lls_block_entry));
@@ -200,7 +215,7 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->view.tokens = live->tokens;
   live->view.label = live->label;
   live->view.tenant_name = tenant_name;
-  live->view.adapter_name = adapter_name; /* "": see server_make_adapters */
+  live->view.adapter_name = adapter_name;
   live->view.keys = live->keys.all;
   live->view.expected = NULL; /* is not sent */
   live->view.n_expected = 0;
@@ -272,6 +287,22 @@ static struct lls_dry_breakers breakers_of(const struct numbers *n,
       .n_sequences = n->n_dry_sequences};
 }
 
+/* Finds the request's grammar and adapter here; the caller has a reference to each. */
+static int find_parts(const struct lls_wire *w, const struct numbers *n,
+                      const struct arrays *a, struct lls_grammar **grammar,
+                      struct lls_lora **lora, struct lls_error *err)
+{
+  int rc = 0;
+  if (n->path_bytes > 0)
+    rc = w->adapter != NULL
+             ? w->adapter(w->context, a->path, n->adapter_digest, lora, err)
+             : lls_fail(err, -ENOTSUP, "there are no adapters here");
+  if (rc == 0 && n->key_bytes > 0)
+    rc = w->grammar != NULL ? w->grammar(w->context, a->key, n->key_bytes, grammar, err)
+                            : lls_fail(err, -ENOTSUP, "grammars cannot be compiled here");
+  return rc;
+}
+
 static struct lls_live *create(const struct lls_wire *w, const struct numbers *n,
                                const struct arrays *a, struct lls_grammar *grammar)
 {
@@ -282,6 +313,7 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .text_bytes = n->text_bytes,
       .label = a->label,
       .tenant_name = a->tenant,
+      .adapter_name = a->adapter,
       .salted = n->salted,
       .sampling = {.bias = a->bias,
                    .n_bias = n->sampling.n_bias,
@@ -312,20 +344,22 @@ struct lls_live *lls_wire_new_request(const struct lls_wire *w, struct lls_unpac
   struct numbers n;
   struct arrays a;
   struct lls_grammar *grammar = NULL;
+  struct lls_lora *lora = NULL;
   if (!take(w, u, &n, &a)) {
     lls_fail(err, -EPROTO, "a request came in pieces");
     return NULL;
   }
-  if (n.key_bytes > 0 &&
-      (w->grammar == NULL ||
-       w->grammar(w->grammar_context, a.key, n.key_bytes, &grammar, err) < 0))
-    return NULL;
-  struct lls_live *live = create(w, &n, &a, grammar);
+  int rc = find_parts(w, &n, &a, &grammar, &lora, err);
+  struct lls_live *live = rc == 0 ? create(w, &n, &a, grammar) : NULL;
   lls_grammar_unref(grammar);
   if (live == NULL) {
-    lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens", n.max_length);
+    lls_lora_unref(lora);
+    if (rc == 0)
+      lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens", n.max_length);
     return NULL;
   }
+  live->lora = lora; /* the keys came with it */
+  live->lora_scale = n.adapter_scale;
   if (!set(w, live, &n, &a)) {
     lls_live_free(live);
     lls_fail(err, -EPROTO, "a request came with more blocks than it can have");

@@ -65,6 +65,14 @@ struct lls_loop_prompts {
 typedef int (*lls_loop_grammar)(void *context, const char *key, size_t n,
                                 struct lls_grammar **out, struct lls_error *err);
 
+struct lls_lora;
+/* [any] Finds the adapter that another process has read from a path, by the SHA-256 of
+ * its matrices; reads the files, if need be. The caller has a reference. Returns -EINVAL
+ * if the files have another digest, and lls_lora_load's errors. */
+typedef int (*lls_loop_adapter)(void *context, const char *path,
+                                const unsigned char digest[32], struct lls_lora **out,
+                                struct lls_error *err);
+
 /* [main] In a process other than 0: its part in a change of policies, besides its
  * instance. */
 struct lls_loop_change_ops {
@@ -88,7 +96,8 @@ struct lls_loop_remote {
   int links;          /* enum lls_link_use of fetch.h */
   int64_t timeout_ns; /* a process silent for this long is given up */
   lls_loop_grammar grammar;
-  void *grammar_context;
+  lls_loop_adapter adapter;
+  void *context; /* of both */
   struct lls_loop_change_ops change;
 };
 

@@ -217,5 +217,6 @@ void lls_lora_unref(struct lls_lora *l)
     return;
   for (uint32_t i = 0; i < l->layers * LLS_LORA_TARGETS; i++)
     free(l->parts[i].a);
+  free(l->path);
   free(l);
 }

@@ -53,6 +53,7 @@ struct lls_lora {
   uint32_t layers;
   size_t bytes;                 /* of all its matrices */
   unsigned char digest[32];     /* SHA-256 of them: equal for equal adapters */
+  char *path;                   /* of its files; NULL: lls_lora_with_ranks made it */
   struct lls_lora_part parts[]; /* (layers, LLS_LORA_TARGETS) */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads an adapter in whichever format it is, and hashes it; see lora.h. */
 #include <errno.h>
+#include <string.h>
 
 #include "core/base/sha256.h"
 #include "core/lora/lora_build.h"
@@ -44,6 +45,8 @@ int lls_lora_load(const char *path, const struct lls_model_config *c,
                              : lls_lora_read_peft(path, c, l, err);
   if (rc == 0 && l->bytes == 0)
     rc = lls_fail(err, -EINVAL, "%s: the adapter has no matrices", path);
+  if (rc == 0 && (l->path = strdup(path)) == NULL)
+    rc = lls_fail(err, -ENOMEM, "%s: out of memory", path);
   if (rc < 0) {
     lls_lora_unref(l);
     return rc;

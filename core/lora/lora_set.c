@@ -231,24 +231,43 @@ int lls_lora_set_add(struct lls_lora_set *s, const struct lls_adapter *as,
   return rc;
 }
 
+/* Returns the set's reference to the content, or NULL. */
+static struct lls_lora *unlist(struct lls_lora_set *s, struct entry *e)
+{
+  struct lls_lora *lora = e->lora;
+  DL_DELETE(s->list, e);
+  if (s->shared == e)
+    s->shared = NULL;
+  e->listed = false;
+  e->lora = NULL;
+  return lora;
+}
+
 int lls_lora_set_remove(struct lls_lora_set *s, const char *name)
 {
   struct lls_lora *lora = NULL;
   pthread_mutex_lock(&s->mutex);
   struct entry *e = find(s, name);
-  if (e != NULL) {
-    DL_DELETE(s->list, e);
-    if (s->shared == e)
-      s->shared = NULL;
-    e->listed = false;
-    lora = e->lora;
-    e->lora = NULL;
-  }
+  if (e != NULL)
+    lora = unlist(s, e);
   pthread_mutex_unlock(&s->mutex);
   lls_lora_unref(lora);
   if (e != NULL)
     lls_adapter_unref(&e->adapter);
   return e != NULL ? 0 : -ENOENT;
+}
+
+void lls_lora_set_remove_unloaded(struct lls_lora_set *s)
+{
+  struct entry *e, *next;
+  pthread_mutex_lock(&s->mutex);
+  DL_FOREACH_SAFE (s->list, e, next) {
+    if (e->lora == NULL) {
+      unlist(s, e);
+      lls_adapter_unref(&e->adapter);
+    }
+  }
+  pthread_mutex_unlock(&s->mutex);
 }
 
 struct lls_adapter *lls_lora_set_find(struct lls_lora_set *s, const char *name)

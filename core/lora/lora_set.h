@@ -48,6 +48,8 @@ int lls_lora_set_add(struct lls_lora_set *, const struct lls_adapter *,
                      struct lls_lora *loaded);
 /* Returns -ENOENT if the name is not listed. */
 int lls_lora_set_remove(struct lls_lora_set *, const char *name);
+/* Removes the names of all adapters whose content is not in memory. */
+void lls_lora_set_remove_unloaded(struct lls_lora_set *);
 
 /* Returns a reference to a listed adapter, or NULL. */
 struct lls_adapter *lls_lora_set_find(struct lls_lora_set *, const char *name);

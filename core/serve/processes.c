@@ -106,7 +106,8 @@ struct lls_loop_remote server_remote_options(struct server *s)
                                   .links = server_links(s),
                                   .timeout_ns = s->config->engine.rank_timeout,
                                   .grammar = compile_grammar,
-                                  .grammar_context = s,
+                                  .adapter = server_adapter_there,
+                                  .context = s,
                                   .change = server_change_ops(s)};
 }
 

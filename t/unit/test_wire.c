@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/cluster/remote_wire.h"
+#include "core/lora/lora.h"
 
 #define AHEAD   1000000 /* of process 0's clock before the sender's */
 #define COLUMNS 3
@@ -153,6 +154,67 @@ static void test_request_cut_off(void **state)
   free(p.data);
 }
 
+/* ---- a request's adapter --------------------------------------------------------- */
+
+struct adapters_there {
+  struct lls_lora *lora;
+  const struct lls_lora *sent;
+  int rc;
+};
+
+static int find_adapter(void *context, const char *path, const unsigned char digest[32],
+                        struct lls_lora **out, struct lls_error *err)
+{
+  struct adapters_there *there = context;
+  assert_string_equal(path, there->sent->path);
+  assert_memory_equal(digest, there->sent->digest, 32);
+  if (there->rc == 0)
+    *out = lls_lora_ref(there->lora);
+  return there->rc < 0 ? lls_fail(err, there->rc, "no such files") : 0;
+}
+
+static struct lls_lora *make_adapter(const char *path, unsigned char digest)
+{
+  struct lls_lora *lora = calloc(1, sizeof *lora);
+  assert_non_null(lora);
+  atomic_init(&lora->users, 1);
+  lora->path = path != NULL ? strdup(path) : NULL;
+  memset(lora->digest, digest, sizeof lora->digest);
+  return lora;
+}
+
+static void test_adapter_is_found_by_path_and_digest(void **state)
+{
+  struct lls_wire w = wire_of(0), without = w;
+  struct adapters_there there = {.lora = make_adapter(NULL, 9)};
+  struct lls_live *live = make_request(LLS_POOLING_NONE);
+  struct lls_error err = {0};
+  (void)state;
+  live->lora = make_adapter("/adapters/sql", 9);
+  live->lora_scale = 0.5f;
+  live->view.adapter_name = "sql";
+  there.sent = live->lora;
+  w.adapter = find_adapter;
+  w.context = &there;
+  struct lls_pack p = pack_offer(live);
+  struct lls_unpack u = {.data = p.data, .n = p.n}, second = u, third = u;
+  struct lls_live *got = lls_wire_new_request(&w, &u, &err);
+  assert_non_null(got);
+  assert_ptr_equal(got->lora, there.lora);
+  assert_true(got->lora_scale == 0.5f);
+  assert_string_equal(got->view.adapter_name, "sql");
+  lls_live_free(got);
+  assert_int_equal(atomic_load(&there.lora->users), 1);
+  there.rc = -EINVAL;
+  assert_null(lls_wire_new_request(&w, &second, &err));
+  assert_string_equal(err.text, "no such files");
+  assert_null(lls_wire_new_request(&without, &third, &err));
+  assert_string_equal(err.text, "there are no adapters here");
+  lls_live_free(live);
+  lls_lora_unref(there.lora);
+  free(p.data);
+}
+
 /* ---- events ----------------------------------------------------------------------- */
 
 static struct lls_event token_event(const struct lls_sampled *scores)
@@ -256,6 +318,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_request),
       cmocka_unit_test(test_request_cut_off),
+      cmocka_unit_test(test_adapter_is_found_by_path_and_digest),
       cmocka_unit_test(test_token),
       cmocka_unit_test(test_end),
   };
