@@ -8,6 +8,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use File::Temp;
 use JSON::PP;
 use LlmServer;
 use Test::More;
@@ -136,6 +137,49 @@ for my $path (sort keys %good) {
         my %body = %{ $good{$path} };
         delete $body{$needed};
         is $server->post($path, \%body)->{status}, 400, "  and needs $needed";
+    }
+}
+# ---- bodies that are no dialect's --------------------------------------------------------------------
+
+my @posts = grep { $doc->{paths}{$_}{post} && m{\A/(?:v1/)?} } sort keys %{ $doc->{paths} };
+is_deeply [grep { !$doc->{paths}{$_}{post}{requestBody} && !m{/cancel\z|\A/ping\z|\A/admin/(?:reload|drain)\z} } @posts], [], 'each POST with a body describes it';
+is_deeply [grep { exists $doc->{paths}{$_}{post}{requestBody}{content}{'*/*'} } grep { $doc->{paths}{$_}{post}{requestBody} } @posts], [], '  with its members';
+ok exists $doc->{paths}{$_}{get}{responses}{200}{content}{'text/event-stream'}, "GET $_ has events" for qw(/admin/kv_events /admin/events /v1/responses/{id});
+is $server->stop, 0, 'the server ends well';
+
+my $folder = File::Temp->newdir;
+LlmServer::write_file("$folder/template", '{{ messages[0].content }}');
+$server = LlmServer->serve("state = $folder/state\n[model]\npath = " . LlmServer::source('t/data/models/stories260K') . "\nchat_template = $folder/template\n[engine]\nthreads = 1\npin = false\n"
+    . "[cache]\ndevice_memory = 8MiB\n[lora]\nruntime = true\n");
+my $made = $server->post('/v1/conversations', {});
+my $id   = $made->{json}{id};
+my $stored = $made->{status} == 200; # else there is no SQLite
+my %plain  = (
+    '/tokenize'      => { prompt => 'x' },
+    '/detokenize'    => { tokens => [5] },
+    '/apply-template' => { messages => [{ role => 'user', content => 'x' }] },
+    '/api/show'      => { model => 'stories260K' },
+    '/v1/load_lora_adapter'   => { lora_name => 'a', lora_path => '/none' },
+    '/v1/unload_lora_adapter' => { lora_name => 'a' },
+    '/admin/whatif'  => {},
+    $stored ? ('/v1/batches' => { input_file_id => 'file-x', endpoint => '/v1/completions', completion_window => '24h' },
+        '/v1/conversations' => {}, '/v1/conversations/{id}' => { metadata => {} }, '/v1/conversations/{id}/items' => { items => [] }) : ());
+for my $path (sort keys %plain) {
+    my $schema = $doc->{paths}{$path}{post}{requestBody}{content}{'application/json'}{schema} // {};
+    my ($to, @silent) = $path =~ s/\{id\}/$id/r;
+    for my $field (sort keys %{ $schema->{properties} }) {
+        my $types = $schema->{properties}{$field}{type} // next;
+        my ($value) = wrong_for(@$types);
+        my $got = $server->post($to, { %{ $plain{$path} }, $field => $value });
+        push @silent, "$field: $got->{status} $got->{content}" if ($got->{status} != 400 || $got->{content} !~ /\Q$field/) && ($got->{headers}{'x-llmserve-ignored'} // '') !~ /\b\Q$field\E\b/;
+    }
+    ok scalar keys %{ $schema->{properties} }, "$path has members";
+    is join("\n", map { substr $_, 0, 120 } @silent), '', '  and names each of a wrong type';
+    for my $needed (@{ $schema->{required} // [] }) {
+        my %body = %{ $plain{$path} };
+        delete $body{$needed};
+        my $got = $server->post($to, \%body);
+        is $got->{status}, 400, "  and needs $needed" or diag $got->{content};
     }
 }
 my $html = $server->request('GET', '/docs');

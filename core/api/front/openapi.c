@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "core/api/dialect.h"
+#include "core/api/front/openapi_bodies.h"
 #include "core/base/json_memory.h"
 
 #define JSON_TYPE "application/json"
@@ -51,20 +51,6 @@ static json_t *error_schema(const struct lls_dialect *dialect)
   return schema;
 }
 
-static void put_members(json_t *members, json_t *required,
-                        const struct lls_body_member *own)
-{
-  for (; own != NULL && own->name != NULL; own++) {
-    if (own->type == NULL) {
-      json_object_del(members, own->name);
-      continue;
-    }
-    json_object_set_new(members, own->name, lls_schema_of_types(own->type));
-    if (own->required)
-      json_array_append_new(required, json_string(own->name));
-  }
-}
-
 /* Returns the schema of a dialect's bodies. Members that it does not name are ignored, or
  * refused with [server] strict_params. */
 static json_t *body_schema(const struct lls_dialect *dialect)
@@ -72,7 +58,7 @@ static json_t *body_schema(const struct lls_dialect *dialect)
   json_t *required = json_array();
   json_t *members =
       dialect->alone ? json_object() : lls_params_schema(dialect->params_of);
-  put_members(members, required, dialect->members);
+  lls_openapi_put_members(members, required, dialect->members);
   json_t *schema = json_pack("{s:s, s:o, s:o}", "type", "object", "properties", members,
                              "x-refused", lls_params_refused(dialect->params_of));
   if (json_array_size(required) > 0)
@@ -119,15 +105,21 @@ static json_t *content(const char *type, json_t *schema)
   return json_pack("{s:{s:o}}", type, "schema", schema);
 }
 
-/* Returns what a request gets: an object, and the events of a stream. */
-static json_t *success(const struct lls_api *api, const struct lls_dialect *dialect)
+/* True for the paths whose GET answers with events. */
+static bool has_events(const char *path)
 {
-  bool events = dialect != NULL && dialect->framing != NULL;
+  return strcmp(path, "/admin/kv_events") == 0 || strcmp(path, "/admin/events") == 0 ||
+         lls_route_is(path, "/responses/{id}");
+}
+
+/* Returns what a request gets: an object, and the events of a stream. */
+static json_t *success(const struct lls_dialect *dialect, const char *path)
+{
+  bool events = dialect != NULL ? dialect->framing != NULL : has_events(path);
   json_t *made = dialect != NULL
                      ? content(JSON_TYPE, json_pack("{s:[s,s,s]}", "type", "object",
                                                     "array", "string"))
                      : content("*/*", json_object());
-  (void)api;
   if (events)
     json_object_set_new(made, "text/event-stream", json_object());
   return json_pack("{s:s, s:o}", "description",
@@ -174,7 +166,7 @@ static json_t *operation_of(const struct lls_api *api,
   name_of(route->method, path, id);
   json_t *operation =
       json_pack("{s:s, s:{s:o, s:o, s:o}}", "operationId", id, "responses", "200",
-                success(api, dialect), "4XX",
+                success(dialect, path), "4XX",
                 failure(api, dialect, "the request is refused: the message says why"),
                 "5XX", failure(api, dialect, "the server can't answer it, or not now"));
   put_path_parameters(operation, path);
@@ -184,9 +176,11 @@ static json_t *operation_of(const struct lls_api *api,
                         json_pack("{s:b, s:o}", "required", 1, "content",
                                   content(JSON_TYPE, reference("schemas", name))));
   }
-  if (dialect == NULL && strcmp(route->method, "POST") == 0)
-    json_object_set_new(operation, "requestBody",
-                        json_pack("{s:o}", "content", content("*/*", json_object())));
+  json_t *body = dialect == NULL && strcmp(route->method, "POST") == 0
+                     ? lls_openapi_plain_body(path)
+                     : NULL;
+  if (body != NULL)
+    json_object_set_new(operation, "requestBody", body);
   return operation;
 }
 

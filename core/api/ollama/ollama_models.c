@@ -100,9 +100,14 @@ static int read_name(const struct lls_api *api, const json_t *body,
   json_t *form = json_object(), *name = json_object_get(body, "model");
   if (name == NULL)
     name = json_object_get(body, "name");
+  const json_t *verbose = json_object_get(body, "verbose");
   if (name == NULL) {
     json_decref(form);
     return lls_api_fail(error, 400, NULL, "model", "'model' is missing");
+  }
+  if (verbose != NULL && !json_is_boolean(verbose) && !json_is_null(verbose)) {
+    json_decref(form);
+    return lls_api_fail(error, 400, NULL, "verbose", "'verbose' must be true or false");
   }
   json_object_set(form, "model", name);
   int status = lls_ollama_common(form, unknown, error);

@@ -54,7 +54,11 @@ static void read_body(struct change *c)
   c->name = text_of(body, "lora_name", &c->error);
   if (c->name != NULL && c->loads)
     c->path = text_of(body, "lora_path", &c->error);
-  c->in_place = json_is_true(json_object_get(body, "load_inplace"));
+  const json_t *in_place = json_object_get(body, "load_inplace");
+  if (in_place != NULL && !json_is_boolean(in_place) && !json_is_null(in_place))
+    lls_api_fail(&c->error, 400, NULL, "load_inplace",
+                 "'load_inplace' must be true or false");
+  c->in_place = json_is_true(in_place);
   json_decref(body);
   if (c->name != NULL && c->error.status == 0)
     check_name(&c->work.config, c);

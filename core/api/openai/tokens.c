@@ -64,6 +64,8 @@ static int encode_text(struct encoding *e, struct lls_api_error *error)
 {
   const json_t *prompt = json_object_get(e->body, "prompt");
   const json_t *content = json_object_get(e->body, "content");
+  if (json_is_string(prompt) && content != NULL && !json_is_null(content))
+    lls_unknown_add(e->unknown, "content");
   if (json_is_string(prompt))
     return encode(e, json_string_value(prompt), json_string_length(prompt),
                   e->params.add_special_tokens, error);
