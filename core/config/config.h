@@ -174,6 +174,7 @@ struct lls_models_section { /* [models] */
   int64_t memory;           /* bytes of all together; LLS_NEVER = what is available */
   int64_t unload_after;     /* of a model that is not used; 0 = never */
   int64_t load_timeout;
+  bool autoload;                 /* requests have the model that they name loaded */
   const char *only;              /* the one model of this process; "": all, routed */
   const char *copy_of;           /* the file that this one is a copy of, or "" */
   struct lls_served_model *list; /* (n) */

@@ -507,20 +507,20 @@ static const struct lls_param models_params[] = {
                    "config.json, and each .gguf file (of a split set the first), under "
                    "its name; empty: none",
                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(models, fallback, "",
-                     "the model of requests that name none; empty: these are refused",
+    LLS_PARAM_STRING(models, fallback, "", "model of requests that name none",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(models, autoload, "true",
+                   "requests load models; false: /models/load and `pinned` alone do",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(models, max_loaded, "0", 0, 1000, "models",
                   "most models loaded at once; a further one takes the place of the idle "
-                  "one that was not used for longest, or waits for one to be idle; 0 is "
-                  "as many as memory allows",
+                  "one not used for longest, or waits; 0 is as many as memory allows",
                   .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(
-        models, memory, "auto", 1, 1ll << 50,
-        "most host memory of all loaded models together, beyond which idle "
-        "ones are unloaded before another is loaded; auto is what the machine "
-        "(or its control group) has available",
-        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
+    LLS_PARAM_BYTES(models, memory, "auto", 1, 1ll << 50,
+                    "most host memory of all loaded models, beyond which idle ones are "
+                    "unloaded; auto "
+                    "is what the machine (or its control group) has available",
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
     LLS_PARAM_DURATION(models, unload_after, "10min", 0, 86400e9 * 365,
                        "a model that was not used for this long is unloaded; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),

@@ -127,6 +127,18 @@ is $server->stop, 0, 'the server ends well';
 ok !kill(0, $pid), '  and its processes with it';
 is_deeply [glob "$sockets/*"], [], '  and their sockets';
 
+# ---- loading by requests to load alone ---------------------------------------------------
+
+serve("autoload = false\nunload_after = 0\n");
+is look('/props')->{models_autoload}, $false, 'without autoload';
+$answer = story();
+is_deeply [$answer->{status}, $answer->{json}{error}{code}], [400, 'model_is_not_running'], '  a request loads no model';
+like says($answer), qr{"chat" is not loaded: POST /models/load}, '  and hears what does';
+is state_of(), 'chat:unloaded embed:unloaded', '  none is loaded';
+is $server->post('/models/load', { model => 'chat' })->{json}{success}, $true, '  which does';
+is text_of(story()), $text, '  then it answers, or waits until it can';
+is $server->stop, 0, 'the server ends well';
+
 # ---- room -------------------------------------------------------------------------------
 
 serve("max_loaded = 1\nunload_after = 0\n", "keep_alive = 50ms\n");
