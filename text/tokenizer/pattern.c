@@ -34,7 +34,8 @@ struct lls_matcher {
 struct translation {
   const char *regex;
   size_t at;
-  bool in_class;
+  bool in_class, negated; /* negated: the class begins with [^ */
+  size_t class_at;        /* where the class begins in `out` */
   struct lls_bytes out;
 };
 
@@ -120,9 +121,52 @@ static int translate_escape(struct translation *t, struct lls_error *err)
 static void open_class(struct translation *t)
 {
   size_t length = t->regex[t->at + 1] == '^' ? 2 : 1;
+  t->negated = length == 2;
+  t->class_at = t->out.length;
   lls_bytes_append(&t->out, t->regex + t->at, length);
   t->at += length;
   t->in_class = true;
+}
+
+static int translate_in_class(struct translation *t, struct lls_error *err);
+
+/* Translates the class after &&, up to its "]". */
+static int translate_second(struct translation *t, struct lls_error *err)
+{
+  int code = t->regex[t->at] == ']' ? refuse(t, "a class is empty", err) : 0;
+  while (code == 0 && t->regex[t->at] != ']')
+    code = t->regex[t->at] == '\0'   ? refuse(t, "a class is not closed", err)
+           : t->regex[t->at] == '\\' ? translate_escape(t, err)
+                                     : translate_in_class(t, err);
+  if (code == 0 && t->regex[t->at + 1] != ']')
+    code = refuse(t, "more than two classes in an intersection are not supported", err);
+  return code;
+}
+
+/* Translates [A&&[B]] to (?:(?=[B])[A]), and [A&&[^B]] to (?:(?![B])[A]). PCRE2 before
+ * 10.45 has no intersection. */
+static int translate_intersection(struct translation *t, struct lls_error *err)
+{
+  bool without = strncmp(t->regex + t->at, "&&[^", 4) == 0;
+  size_t n = t->out.length - t->class_at;
+  if (t->negated || n < 2 || t->regex[t->at + 2] != '[')
+    return refuse(t, "an intersection of classes other than [A&&[B]] is not supported",
+                  err);
+  struct lls_bytes first = {0};
+  lls_bytes_append(&first, t->out.data + t->class_at, n);
+  t->out.length = t->class_at;
+  emit(t, without ? "(?:(?![" : "(?:(?=[");
+  t->at += without ? 4 : 3;
+  t->negated = true; /* refuses a third class */
+  int code = translate_second(t, err);
+  emit(t, "])");
+  lls_bytes_append(&t->out, first.data != NULL ? first.data : "", first.length);
+  emit(t, "])");
+  t->out.failed |= first.failed;
+  lls_bytes_free(&first);
+  t->at += code == 0 ? 2 : 0;
+  t->in_class = false;
+  return code;
 }
 
 static int translate_in_class(struct translation *t, struct lls_error *err)
@@ -139,7 +183,7 @@ static int translate_in_class(struct translation *t, struct lls_error *err)
   if (*rest == '[')
     return refuse(t, "a class inside a class is not supported", err);
   if (strncmp(rest, "&&", 2) == 0)
-    return refuse(t, "the intersection of classes (&&) is not supported", err);
+    return translate_intersection(t, err);
   if (*rest == ']')
     t->in_class = false;
   lls_bytes_append(&t->out, rest, 1);
