@@ -289,6 +289,12 @@ static bool adopt_block(struct lls_pol_side *m, struct lls_kept_block *blocks, s
   return false;
 }
 
+void lls_pol_side_share(struct lls_pol_side *m, bool shares)
+{
+  m->shares = shares;
+  lls_pol_tree_hide(&m->tree, !shares);
+}
+
 /* Blocks that were kept for longest make room. None moves: a copy that is listed for it
  * would run after the core has filled what it reads.
  *

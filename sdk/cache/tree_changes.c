@@ -10,13 +10,17 @@
  */
 #include <llmserve/policy/tree.h>
 
+static bool is_there(const struct lls_pol_tree *t, uint32_t place)
+{
+  return !t->is_hidden && t->places[place].unit != LLS_POL_NIL;
+}
+
 static bool differs(const struct lls_pol_tree *t, uint32_t place)
 {
   const struct lls_pol_tree_shown *shown = &t->shown[place];
-  bool is_there = t->places[place].unit != LLS_POL_NIL;
   uint32_t node = place / t->n_tiers / t->n_groups;
-  return is_there != shown->is_shown ||
-         (is_there && !lls_key_equal(&shown->key, &t->keys[node]));
+  return is_there(t, place) != shown->is_shown ||
+         (shown->is_shown && !lls_key_equal(&shown->key, &t->keys[node]));
 }
 
 static void unlink_due(struct lls_pol_tree *t, uint32_t place)
@@ -56,6 +60,14 @@ void lls_pol_tree_note_all(struct lls_pol_tree *t)
       lls_pol_tree_note(t, place);
 }
 
+void lls_pol_tree_hide(struct lls_pol_tree *t, bool hidden)
+{
+  bool changes = t->is_hidden != hidden;
+  t->is_hidden = hidden;
+  if (changes)
+    lls_pol_tree_note_all(t);
+}
+
 static struct lls_block_change change(const struct lls_pol_tree *t, uint32_t place,
                                       uint32_t kind)
 {
@@ -78,7 +90,7 @@ static size_t show_leaving(struct lls_pol_tree *t, struct lls_block_change *out,
       out[n++] = change(t, place, LLS_BLOCK_REMOVED);
       s->is_shown = false;
     }
-    if (s->is_shown || t->places[place].unit == LLS_POL_NIL)
+    if (s->is_shown || !is_there(t, place))
       unlink_due(t, place);
   }
   return n;
@@ -93,7 +105,7 @@ size_t lls_pol_tree_changes(struct lls_pol_tree *t, struct lls_block_change *out
   while (t->due_first != LLS_POL_NIL && n < max) {
     uint32_t place = t->due_first;
     unlink_due(t, place);
-    if (t->places[place].unit == LLS_POL_NIL)
+    if (!is_there(t, place))
       continue; /* it has come and left */
     t->shown[place].is_shown = true;
     t->shown[place].key = t->keys[place / t->n_tiers / t->n_groups];

@@ -181,10 +181,23 @@ SKIP: {
     my @unknown = grep { $_->[0] eq 'BlockStored' && @{ $_->[3] } != $BLOCK * @{ $_->[1] } } map { @{ $_->[1][1] } } @all;
     is scalar @unknown, 0, '  all have their tokens';
 
+    # the manager stays, and finds nothing any more
+    $server->configure(ini("sandbox = $sandbox\n$sockets", 'tiered') . "[cache.tiered]\nprefix_sharing = off\n");
+    $server->signal('HUP');
+    my $found;
+    for (1 .. 100) { # as many events as a step sends
+        ask($server, prompt(5, 40));
+        @all = replayed($replay, 0);
+        $found = eval { follow({}, map { @{ $_->[1][1] } } @all) } // diag($@);
+        last if !grep { %$_ } values %$found;
+    }
+    is_deeply [map { scalar keys %$_ } values %$found], [0, 0], 'without prefix_sharing all blocks are removed';
+    $there = $found;
+
     # another manager begins anew
     $server->configure(ini("sandbox = $sandbox\n$sockets", 'paged'));
     $server->signal('HUP');
-    ok $server->log_becomes(qr/reload/), 'another cache manager';
+    ok $server->log_becomes(qr/reload.*reload/s), 'another cache manager';
     my @after;
     for (1 .. 100) { # the reload is over before some of these
         ask($server, prompt(5, 40));

@@ -239,7 +239,7 @@ static size_t follow(struct rig *r, size_t max)
   return n;
 }
 
-/* A reader that has followed all changes knows the tree. */
+/* A reader that has followed all changes knows the tree, or that it is hidden. */
 static void compare_followed(struct rig *r)
 {
   while (follow(r, 5) > 0)
@@ -248,7 +248,7 @@ static void compare_followed(struct rig *r)
     for (uint32_t group = 0; group < r->t.n_groups; group++)
       for (uint32_t tier = 0; tier < r->t.n_tiers; tier++)
         assert_int_equal(r->followed[code][group][tier],
-                         r->now.entries[code][group][tier].there);
+                         !r->t.is_hidden && r->now.entries[code][group][tier].there);
 }
 
 static void play(const struct set *set, uint32_t n_tiers, uint64_t seed)
@@ -269,6 +269,8 @@ static void play(const struct set *set, uint32_t n_tiers, uint64_t seed)
       follow(&r, dice(&d, 0, 4));
     if (i % 16 == 0)
       compare_followed(&r);
+    if (dice(&d, 0, 30) == 0)
+      lls_pol_tree_hide(&r.t, !r.t.is_hidden);
   }
   for (uint32_t i = 0; i < SEQUENCES; i++)
     if (r.now.sequences[i].alive)

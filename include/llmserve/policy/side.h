@@ -190,6 +190,9 @@ void lls_pol_side_computed(struct lls_pol_side *, struct lls_pol_sequence *,
  * another block follows. */
 void lls_pol_side_forget(struct lls_pol_side *, const struct lls_request *);
 
+/* Sets `shares`, after create. What was shared before is not found while it is false. */
+void lls_pol_side_share(struct lls_pol_side *, bool shares);
+
 /* A vtable's `retain`, `fetch`. Leases end before a sequence that is alone on the device
  * would wait for their memory. */
 int lls_pol_side_retain(struct lls_pol_side *, const struct lls_retained *);

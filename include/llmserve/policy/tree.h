@@ -89,6 +89,7 @@ struct lls_pol_tree {
   const struct lls_group *const *groups; /* (n_groups) the engine's */
   void *manager;                         /* its own use; found by slabs' `moved` */
   bool shows_changes;                    /* lls_pol_tree_changes is called */
+  bool is_hidden;                        /* nothing is found: it shows no block */
   struct lls_pol_tree_tier tiers[LLS_POL_MAX_TIERS];
 
   uint32_t n_nodes;                  /* number of blocks */
@@ -173,6 +174,9 @@ void lls_pol_tree_moved(struct lls_pol_tree *, uint32_t tier, uint32_t from, uin
 void lls_pol_tree_note(struct lls_pol_tree *, uint32_t place);
 /* Notes all places that differ from what was shown: after an import. */
 void lls_pol_tree_note_all(struct lls_pol_tree *);
+/* Hides all blocks, which then have left for lls_pol_tree_changes, or shows them again.
+ */
+void lls_pol_tree_hide(struct lls_pol_tree *, bool hidden);
 /* A vtable's `changes`. Between two transactions. Compares places with what was shown of
  * them, so that nothing is shown of what a rollback took back. */
 size_t lls_pol_tree_changes(struct lls_pol_tree *, struct lls_block_change *out,

@@ -17,7 +17,7 @@ static int reconfigure(void *self, const void *params)
 {
   struct lls_pol_side *m = self;
   const struct params *p = params;
-  m->shares = p->prefix_sharing;
+  lls_pol_side_share(m, p->prefix_sharing);
   m->leases.share = p->lease_share;
   return 0;
 }

@@ -51,7 +51,7 @@ static int reconfigure(void *self, const void *params)
 {
   struct tiered *m = self;
   m->params = *(const struct params *)params;
-  m->side.shares = m->params.prefix_sharing;
+  lls_pol_side_share(&m->side, m->params.prefix_sharing);
   m->side.leases.share = m->params.lease_share;
   return 0;
 }
