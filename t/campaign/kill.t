@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # kill -9 at any moment, while clients stream, files are uploaded, responses are stored, a batch
-# runs, decisions are recorded and policies are reloaded: what a client was told is done is there
+# runs, blocks go to the disk, decisions are recorded and policies are reloaded: what a client was told is done is there
 # after the next start, a batch answers each line once, and what was recorded can be read.
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ sub ini {
     my $scheduler = (qw(sarathi mlfq fcfs vtc rr))[$turn % 5];
     my $cache     = (qw(paged tiered hybrid))[$turn % 3];
     my $predictor = (@retrieval, 'fixed', 'none')[$turn % (2 + @retrieval)];
-    return Batches::ini($state, "[plugins]\nscheduler = $scheduler\ncache = $cache\npredictor = $predictor\n"
+    return Batches::ini($state, "disk_space = 2MiB\n[plugins]\nscheduler = $scheduler\ncache = $cache\npredictor = $predictor\n"
           . "[predictor.fixed]\nlength = 20\n" . (@retrieval ? "[predictor.retrieval]\ndb_file = $state/history.db\n" : ''), "decisions = $state/decisions\n");
 }
 
