@@ -31,6 +31,14 @@ static const struct lls_param link_params[] = {
     LLS_PARAM_DURATION(link, latency, "0", 0, 10e9, "of each transfer"),
 };
 
+typedef struct lls_profile_disk disk;
+static const struct lls_param disk_params[] = {
+    LLS_PARAM_FLOAT(disk, read, "0", 0, 1e6, "GB/s",
+                    "at which blocks of [cache] disk_space are read; 0 is no disk"),
+    LLS_PARAM_FLOAT(disk, write, "0", 0, 1e6, "GB/s", "at which they are written"),
+    LLS_PARAM_DURATION(disk, latency, "0", 0, 10e9, "of each block"),
+};
+
 typedef struct lls_profile_efficiency efficiency;
 static const struct lls_param efficiency_params[] = {
     LLS_PARAM_FLOAT(efficiency, memory, "0.9", LLS_PROFILE_LEAST_MEMORY, 1, "",
@@ -86,6 +94,7 @@ static const struct section {
     {"device", TABLE(device_params, device), offsetof(struct lls_profile, device)},
     {"host_link", TABLE(link_params, link), offsetof(struct lls_profile, host_link)},
     {"peer_link", TABLE(link_params, link), offsetof(struct lls_profile, peer_link)},
+    {"disk", TABLE(disk_params, disk), offsetof(struct lls_profile, disk)},
     {"efficiency", TABLE(efficiency_params, efficiency),
      offsetof(struct lls_profile, efficiency)},
     {"overhead", TABLE(overhead_params, overhead),

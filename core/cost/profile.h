@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device's abilities, read from an INI file: datasheet numbers, the fraction of them
- * that programs reach, the fixed costs of a step, and, for a device that was measured
- * (llmserve-profile), the time of a weight by the number of rows. model.h combines a
- * profile and a model's shape into the time of a step; etc/profiles has the published
- * ones.
+ * A device's abilities, read from an INI file: datasheet numbers, of its disk too, the
+ * fraction of them that programs reach, the fixed costs of a step, and, for a device that
+ * was measured (llmserve-profile), the time of a weight by the number of rows. model.h
+ * combines a profile and a model's shape into the time of a step; etc/profiles has the
+ * published ones.
  *
  * Every number in a profile describes one device; a model on several ranks divides its
  * work.
@@ -26,6 +26,11 @@ struct lls_profile_device { /* [device]: the datasheet */
 struct lls_profile_link { /* [host_link] and [peer_link] */
   double bandwidth;       /* GB/s in one direction; 0 = no link */
   int64_t latency;        /* ns of each transfer or collective */
+};
+
+struct lls_profile_disk { /* [disk]: of the machine */
+  double read, write;     /* GB/s; 0 = there is none */
+  int64_t latency;        /* ns of each block */
 };
 
 #define LLS_PROFILE_LEAST_MEMORY 0.01
@@ -71,6 +76,7 @@ struct lls_profile_curve { /* [projection], if measured; else the roofline is us
 struct lls_profile {
   struct lls_profile_device device;
   struct lls_profile_link host_link, peer_link;
+  struct lls_profile_disk disk;
   struct lls_profile_efficiency efficiency;
   struct lls_profile_overhead overhead;
   struct lls_profile_curve projection;

@@ -101,7 +101,8 @@ static off_t entries_at(void)
   return (off_t)pages(sizeof(struct head));
 }
 
-static void size_up(struct lls_block_file *f, size_t record_bytes, uint64_t bytes)
+int lls_block_file_size(size_t record_bytes, uint64_t bytes, struct lls_block_file *f,
+                        struct lls_error *err)
 {
   uint64_t fixed = (uint64_t)entries_at() + LLS_BLOCK_PAGE; /* entries end in a page */
   f->record_bytes = record_bytes;
@@ -113,6 +114,9 @@ static void size_up(struct lls_block_file *f, size_t record_bytes, uint64_t byte
   f->n_slots = n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2;
   f->slots_at = entries_at() +
                 (off_t)pages((size_t)f->n_slots * sizeof(struct lls_block_entry_on_disk));
+  return f->n_slots > 0 ? 0
+                        : lls_fail(err, -ENOSPC, "a block takes %zu bytes, more than all",
+                                   record_bytes);
 }
 
 /* Without its head, which is written last, the file is emptied again. */
@@ -162,16 +166,15 @@ int lls_block_file_open(const char *path, const char identity[LLS_BLOCK_IDENTITY
                                  .fd = -1,
                                  .data_fd = -1};
   *emptied = false;
-  size_up(out, record_bytes, bytes);
-  if (out->n_slots == 0)
-    return lls_fail(err, -ENOSPC, "%s: a block takes %zu bytes, more than all", path,
-                    record_bytes);
+  int rc = lls_block_file_size(record_bytes, bytes, out, err);
+  if (rc < 0)
+    return lls_fail_at(err, rc, "%s", path);
   memset(&head, 0, sizeof head);
   memcpy(head.magic, magic, sizeof magic);
   memcpy(head.identity, identity, sizeof head.identity);
   head.record_bytes = record_bytes;
   head.n_slots = out->n_slots;
-  int rc = take_file(out, path, &head, emptied);
+  rc = take_file(out, path, &head, emptied);
   if (rc == 0)
     return 0;
   lls_block_file_close(out);

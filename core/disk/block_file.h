@@ -52,6 +52,10 @@ struct lls_block_file {
   off_t slots_at;
 };
 
+/* Sets the sizes and number of slots in a file of at most `bytes` bytes. Returns 0, or
+ * -ENOSPC: not one slot fits. */
+int lls_block_file_size(size_t record_bytes, uint64_t bytes, struct lls_block_file *,
+                        struct lls_error *err);
 /* Opens or makes the file, of at most `bytes` bytes. One of another identity or size is
  * emptied: *emptied says so. Returns 0; -EWOULDBLOCK: another process has it; -ENOSPC:
  * not one slot fits into `bytes`; another -errno. io: NULL = the system's. */

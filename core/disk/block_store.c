@@ -24,6 +24,7 @@ struct job {
   bool reads;
   void *record;
   int rc;
+  double ends_ns; /* on a simulated disk */
 };
 
 /* First in, first out. */
@@ -54,6 +55,12 @@ struct lls_block_store {
   bool running, stop;
   struct queue jobs, reads, written;    /* under the lock; the latter two have ended */
   struct lls_block_store_status status; /* [step]'s copy is made under the lock */
+
+  bool simulated; /* there is no thread */
+  struct lls_disk_rates rates;
+  int64_t (*clock)(void *context);
+  void *clock_context;
+  double busy_until_ns;
 };
 
 /* ---- queues and buffers ------------------------------------------------------------ */
@@ -94,12 +101,12 @@ static bool make_buffers(struct buffers *b, size_t bytes, size_t slot_bytes)
 
 /* ---- the index --------------------------------------------------------------------- */
 
-static uint32_t *bucket_of(struct lls_block_store *s, const struct lls_key *key)
+static uint32_t *bucket_of(const struct lls_block_store *s, const struct lls_key *key)
 {
   return &s->buckets[(uint32_t)key->word[1] & s->bucket_mask];
 }
 
-static uint32_t slot_of(struct lls_block_store *s, const struct lls_key *key)
+static uint32_t slot_of(const struct lls_block_store *s, const struct lls_key *key)
 {
   uint32_t slot = *bucket_of(s, key);
   while (slot != NIL && !lls_key_equal(&s->slots[slot].key, key))
@@ -227,8 +234,35 @@ static void *run(void *argument)
   return NULL;
 }
 
-static void post(struct lls_block_store *s, const struct job *job)
+/* ---- a simulated disk -------------------------------------------------------------- */
+
+static void begin(struct lls_block_store *s, struct job *job)
 {
+  const struct lls_disk_rates *r = &s->rates;
+  double now_ns = (double)s->clock(s->clock_context);
+  double byte_ns = job->reads ? r->read_byte_ns : r->write_byte_ns;
+  s->busy_until_ns = now_ns > s->busy_until_ns ? now_ns : s->busy_until_ns;
+  s->busy_until_ns += r->latency_ns + byte_ns * (double)s->file.slot_bytes;
+  job->ends_ns = s->busy_until_ns;
+  push(&s->jobs, job);
+}
+
+/* Ends what has had its time. */
+static void pass_time(struct lls_block_store *s)
+{
+  double now_ns = s->simulated ? (double)s->clock(s->clock_context) : 0;
+  struct job job;
+  while (s->simulated && s->jobs.n > 0 && s->jobs.jobs[s->jobs.first].ends_ns <= now_ns &&
+         pop(&s->jobs, &job))
+    note(s, &job);
+}
+
+static void post(struct lls_block_store *s, struct job *job)
+{
+  if (s->simulated) {
+    begin(s, job);
+    return;
+  }
   pthread_mutex_lock(&s->lock);
   push(&s->jobs, job);
   pthread_mutex_unlock(&s->lock);
@@ -243,7 +277,7 @@ static bool allocate(struct lls_block_store *s, const struct lls_block_store_opt
   for (s->bucket_mask = 1; s->bucket_mask < n;)
     s->bucket_mask = 2 * s->bucket_mask + 1;
   s->slots = calloc(n, sizeof *s->slots);
-  s->entries = calloc(n, sizeof *s->entries);
+  s->entries = calloc(s->simulated ? 1 : n, sizeof *s->entries);
   s->buckets = malloc(((size_t)s->bucket_mask + 1) * sizeof *s->buckets);
   if (s->slots == NULL || s->entries == NULL || s->buckets == NULL ||
       !make_buffers(&s->writing, o->writing_bytes, s->file.slot_bytes) ||
@@ -273,6 +307,39 @@ static void destroy(struct lls_block_store *s)
   free(s);
 }
 
+static int open_file(struct lls_block_store *s, const struct lls_block_store_options *o,
+                     bool *emptied, struct lls_error *err)
+{
+  int rc = lls_block_file_open(o->path, o->identity, o->record_bytes, o->bytes, o->io,
+                               &s->file, emptied, err);
+  if (rc == 0 && !allocate(s, o))
+    rc = lls_fail(err, -ENOMEM, "%s: no memory for an index of %u blocks", o->path,
+                  s->file.n_slots);
+  if (rc == 0 && (rc = load(s)) < 0)
+    lls_fail(err, rc, "%s: cannot read: %s", o->path, strerror(-rc));
+  if (rc == 0 && (rc = -pthread_create(&s->thread, NULL, run, s)) < 0)
+    lls_fail(err, rc, "%s: no thread: %s", o->path, strerror(-rc));
+  return rc;
+}
+
+static int open_simulated(struct lls_block_store *s,
+                          const struct lls_block_store_options *o, bool *emptied,
+                          struct lls_error *err)
+{
+  s->simulated = *emptied = true;
+  s->rates = *o->simulated;
+  s->clock = o->clock;
+  s->clock_context = o->clock_context;
+  int rc = lls_block_file_size(o->record_bytes, o->bytes, &s->file, err);
+  if (rc == 0 && !allocate(s, o))
+    rc = lls_fail(err, -ENOMEM, "no memory for an index of %u blocks", s->file.n_slots);
+  for (uint32_t i = rc == 0 ? s->file.n_slots : 0; i-- > 0;) {
+    s->slots[i].bucket_next = s->free;
+    s->free = i;
+  }
+  return rc;
+}
+
 int lls_block_store_open(const struct lls_block_store_options *o,
                          struct lls_block_store **out, bool *emptied,
                          struct lls_error *err)
@@ -283,15 +350,8 @@ int lls_block_store_open(const struct lls_block_store_options *o,
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->filled, NULL);
   s->file.fd = s->file.data_fd = -1;
-  int rc = lls_block_file_open(o->path, o->identity, o->record_bytes, o->bytes, o->io,
-                               &s->file, emptied, err);
-  if (rc == 0 && !allocate(s, o))
-    rc = lls_fail(err, -ENOMEM, "%s: no memory for an index of %u blocks", o->path,
-                  s->file.n_slots);
-  if (rc == 0 && (rc = load(s)) < 0)
-    lls_fail(err, rc, "%s: cannot read: %s", o->path, strerror(-rc));
-  if (rc == 0 && (rc = -pthread_create(&s->thread, NULL, run, s)) < 0)
-    lls_fail(err, rc, "%s: no thread: %s", o->path, strerror(-rc));
+  int rc = o->simulated != NULL ? open_simulated(s, o, emptied, err)
+                                : open_file(s, o, emptied, err);
   if (rc < 0) {
     destroy(s);
     return rc;
@@ -308,7 +368,8 @@ void lls_block_store_close(struct lls_block_store *s)
   s->stop = true;
   pthread_mutex_unlock(&s->lock);
   pthread_cond_signal(&s->filled);
-  pthread_join(s->thread, NULL);
+  if (!s->simulated)
+    pthread_join(s->thread, NULL);
   destroy(s);
 }
 
@@ -325,6 +386,7 @@ static void forget(struct lls_block_store *s, const struct job *job)
 static void take_written(struct lls_block_store *s)
 {
   struct job job;
+  pass_time(s);
   pthread_mutex_lock(&s->lock);
   while (pop(&s->written, &job)) {
     s->writing.free[s->writing.n_free++] = job.record;
@@ -344,6 +406,12 @@ uint32_t lls_block_store_find(struct lls_block_store *s, const struct lls_key *k
   return s->slots[slot].groups;
 }
 
+uint32_t lls_block_store_peek(const struct lls_block_store *s, const struct lls_key *key)
+{
+  uint32_t slot = slot_of(s, key);
+  return slot != NIL ? s->slots[slot].groups : 0;
+}
+
 void *lls_block_store_room(struct lls_block_store *s)
 {
   if (s->writing.n_free == 0)
@@ -359,12 +427,12 @@ void lls_block_store_put(struct lls_block_store *s, void *room, const struct lls
   uint32_t slot = s->free;
   s->free = s->slots[slot].bucket_next;
   add(s, slot, key, ++s->sequence, groups);
-  const struct job job = {
-      .entry = {.key = *key, .sequence = s->sequence, .groups = groups},
-      .slot = slot,
-      .record = room};
-  memset((char *)room + s->file.record_bytes, 0,
-         s->file.slot_bytes - s->file.record_bytes);
+  struct job job = {.entry = {.key = *key, .sequence = s->sequence, .groups = groups},
+                    .slot = slot,
+                    .record = room};
+  if (!s->simulated)
+    memset((char *)room + s->file.record_bytes, 0,
+           s->file.slot_bytes - s->file.record_bytes);
   post(s, &job);
 }
 
@@ -382,11 +450,11 @@ int lls_block_store_get(struct lls_block_store *s, const struct lls_key *key,
     return -ENOENT;
   if (s->reading.n_free == 0)
     return -EAGAIN;
-  const struct job job = {.entry = {.key = *key, .sequence = s->slots[slot].sequence},
-                          .ticket = ticket,
-                          .slot = slot,
-                          .reads = true,
-                          .record = s->reading.free[--s->reading.n_free]};
+  struct job job = {.entry = {.key = *key, .sequence = s->slots[slot].sequence},
+                    .ticket = ticket,
+                    .slot = slot,
+                    .reads = true,
+                    .record = s->reading.free[--s->reading.n_free]};
   post(s, &job);
   return 0;
 }
@@ -394,6 +462,7 @@ int lls_block_store_get(struct lls_block_store *s, const struct lls_key *key,
 bool lls_block_store_next(struct lls_block_store *s, struct lls_block_read *out)
 {
   struct job job;
+  pass_time(s);
   pthread_mutex_lock(&s->lock);
   bool any = pop(&s->reads, &job);
   pthread_mutex_unlock(&s->lock);

@@ -6,6 +6,9 @@
  *
  * The thread works in the order of the calls, so a read sees the writes before it.
  * All functions are the [step] thread's, open and close [main]'s.
+ *
+ * A simulated store has neither file nor thread: its reads and writes take their time by
+ * a virtual clock, one after the other as the thread's, and its records have no contents.
  */
 #ifndef LLS_DISK_BLOCK_STORE_H
 #define LLS_DISK_BLOCK_STORE_H
@@ -13,6 +16,11 @@
 #include "core/disk/block_file.h"
 
 struct lls_block_store;
+
+struct lls_disk_rates {
+  double read_byte_ns, write_byte_ns;
+  double latency_ns; /* of each record */
+};
 
 struct lls_block_store_options {
   const char *path;
@@ -23,6 +31,10 @@ struct lls_block_store_options {
    * each */
   size_t writing_bytes, reading_bytes;
   const struct lls_block_io *io; /* NULL: the system's */
+  /* NULL: a file. Else path and identity have no meaning, and clock is the time. */
+  const struct lls_disk_rates *simulated;
+  int64_t (*clock)(void *context);
+  void *clock_context;
 };
 
 struct lls_block_store_status {
@@ -50,6 +62,8 @@ void lls_block_store_close(struct lls_block_store *);
 /* Returns the bits of the groups that the block has, and makes it the last to leave; 0:
  * there is none. */
 uint32_t lls_block_store_find(struct lls_block_store *, const struct lls_key *);
+/* Does so without a use: the block leaves no later for it. */
+uint32_t lls_block_store_peek(const struct lls_block_store *, const struct lls_key *);
 /* Returns room for a record, or NULL if all is on its way to the disk. put follows. */
 void *lls_block_store_room(struct lls_block_store *);
 /* Writes the record in that room, of a block that the store does not have. */

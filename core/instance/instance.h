@@ -82,6 +82,7 @@ struct lls_instance {
   char *prompts_folder;       /* where prompts are kept, or NULL */
   uint64_t prompts_bytes;     /* most bytes to keep; 0: none */
   struct lls_disk_tier *disk; /* core/step/disk_tier.h; NULL: none */
+  uint64_t disk_ahead;        /* tokens read for requests that have not run yet */
 
   struct lls_request_table *table; /* by_slot is [step]'s, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;

@@ -303,6 +303,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
   if (in->observer.on_finish != NULL)
     in->observer.on_finish(in->observer.context, v);
   in->table->by_slot[v->slot] = NULL;
+  in->disk_ahead -= live->disk_ahead;
   in->status.finished[reason]++;
   in->policies.scheduler.host->refusals += reason == LLS_FINISH_REJECTED;
   in->policies.cache.host->refusals += reason == LLS_FINISH_CAPACITY;

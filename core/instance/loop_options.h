@@ -56,6 +56,7 @@ struct lls_loop_instance {
 };
 
 /* Where prompt prefixes are kept between runs (persistent_prompts.h). */
+struct lls_disk_rates; /* core/disk/block_store.h */
 struct lls_loop_prompts {
   const char *folder;  /* copied; NULL: none */
   uint64_t most_bytes; /* most bytes kept for each instance; 0: none are kept */
@@ -129,8 +130,9 @@ struct lls_loop_options {
   const char *measurements;
   bool measure_always; /* measure even if the folder has measurements */
   struct lls_loop_prompts prompts;
-  bool block_events;            /* lls_loop_block_events is called */
-  struct lls_loop_prompts disk; /* of blocks: core/step/disk_tier.h */
+  bool block_events;                           /* lls_loop_block_events is called */
+  struct lls_loop_prompts disk;                /* of blocks: core/step/disk_tier.h */
+  const struct lls_disk_rates *simulated_disk; /* each instance's; NULL: a file each */
   bool trial; /* nothing is measured or run: only checks that the parts go together */
   const struct lls_log *log;
   struct lls_loop_observer observer; /* zeroed: none */

@@ -87,6 +87,7 @@ struct lls_live {
    * not be written; tokens that were read from disk for it */
   bool admitted;
   uint32_t disk_blocks, disk_tokens;
+  uint32_t disk_ahead;   /* of these: counted in lls_instance.disk_ahead */
   int64_t disk_until_ns; /* it waits for the disk no longer than that */
   struct lls_sampling sampling;
   struct lls_logit_bias *biases; /* the client's, and room for those of DRY */

@@ -145,7 +145,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (rc == 0)
     rc = lls_persistent_prompts_read(in, err);
   if (rc == 0)
-    lls_disk_tier_open(in, o->disk.folder, o->trial ? 0 : o->disk.most_bytes);
+    lls_disk_tier_open(in, &o->disk, o->simulated_disk, o->trial);
   if (rc == 0)
     lls_peer_loads_show(in); /* other instances may plan before its first step */
   return rc;

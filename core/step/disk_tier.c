@@ -31,6 +31,9 @@
  * never filled is never taken. */
 #define WRITING_BYTES (256 * MIB)
 #define READING_BYTES (64 * MIB)
+/* A step copies what it has computed and so much more, which took some 5 ms: blocks that
+ * requests found in the cache and the disk has lost. */
+#define MORE_BYTES (16 * MIB)
 
 /* Adopting blocks may cost the manager older ones of the same prompt, which are then read
  * as well. */
@@ -44,8 +47,10 @@ struct lls_disk_tier {
   struct lls_block_store *store;
   /* of a group's block in a record */
   size_t offset[LLS_MAX_GROUPS], bytes[LLS_MAX_GROUPS];
+  size_t record_bytes;
   uint32_t n_groups, all_groups; /* number; a bit for each */
   uint32_t form[LLS_MAX_GROUPS]; /* of a group's blocks, for the manager */
+  bool simulated;                /* blocks have no contents */
 
   struct lls_live *first, *last; /* held, linked by `next` */
   /* of the first of them: blocks [first_block, end) are read, up to `next_block` they are
@@ -58,12 +63,12 @@ struct lls_disk_tier {
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static const char *why_none(const struct lls_instance *in)
+static const char *why_none(const struct lls_instance *in, bool simulated)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   if (in->policies.cache.module->cache.adopt == NULL)
     return "this cache manager takes none back (paged and tiered do)";
-  if (!lls_engine_reads_blocks(in->engine))
+  if (!simulated && !lls_engine_reads_blocks(in->engine))
     return "they cannot be read from this device, or are divided among ranks";
   for (uint32_t i = 0; i < lls_pool_groups(pool); i++)
     if (lls_group_is_state(pool, i))
@@ -83,11 +88,13 @@ static size_t lay_out(struct lls_disk_tier *d, const struct lls_persistent_shape
     bytes += d->bytes[i];
   }
   d->all_groups = (1u << d->n_groups) - 1;
+  d->record_bytes = bytes;
   return bytes;
 }
 
 static int open_store(struct lls_instance *in, struct lls_disk_tier *d, const char *path,
-                      uint64_t bytes, struct lls_error *err)
+                      uint64_t bytes, const struct lls_disk_rates *simulated,
+                      struct lls_error *err)
 {
   char identity[LLS_BLOCK_IDENTITY] = {0};
   struct lls_block_store_status status;
@@ -100,32 +107,41 @@ static int open_store(struct lls_instance *in, struct lls_disk_tier *d, const ch
                                                   .record_bytes = lay_out(d, &shape),
                                                   .bytes = bytes,
                                                   .writing_bytes = WRITING_BYTES,
-                                                  .reading_bytes = READING_BYTES};
+                                                  .reading_bytes = READING_BYTES,
+                                                  .simulated = simulated,
+                                                  .clock = in->clock,
+                                                  .clock_context = in->clock_context};
   int rc = lls_block_store_open(&options, &d->store, &emptied, err);
   if (rc < 0)
     return rc;
   lls_block_store_status(d->store, &status);
+  if (d->simulated)
+    return 0;
   lls_log(in->log, LLS_LOG_INFO, "cache", "%s: %u of %u blocks of %u tokens on disk%s",
           path, status.used, status.slots, shape.block_tokens,
           emptied ? "; it was new, or of another model, device, setting or version" : "");
   return 0;
 }
 
-void lls_disk_tier_open(struct lls_instance *in, const char *folder, uint64_t bytes)
+void lls_disk_tier_open(struct lls_instance *in, const struct lls_loop_prompts *o,
+                        const struct lls_disk_rates *simulated, bool trial)
 {
-  char path[PATH_MAX];
+  char path[PATH_MAX] = "a simulated disk";
   struct lls_error err = {0};
   LLS_ON_STEP(in);
-  if (bytes == 0 || folder == NULL || in->remote)
+  if (trial || o->most_bytes == 0 || (o->folder == NULL && simulated == NULL) ||
+      in->remote)
     return;
-  const char *why = why_none(in);
+  const char *why = why_none(in, simulated != NULL);
   struct lls_disk_tier *d = why == NULL ? calloc(1, sizeof *d) : NULL;
   if (why == NULL && d == NULL)
     why = "out of memory";
   if (why == NULL) {
     d->n_groups = in->caps.n_groups;
-    snprintf(path, sizeof path, "%s/blocks-%u", folder, in->info.index);
-    int rc = open_store(in, d, path, bytes, &err);
+    d->simulated = simulated != NULL;
+    if (!d->simulated)
+      snprintf(path, sizeof path, "%s/blocks-%u", o->folder, in->info.index);
+    int rc = open_store(in, d, path, o->most_bytes, simulated, &err);
     why = rc < 0 ? lls_error_text(&err, rc) : NULL;
   }
   if (why != NULL) {
@@ -184,29 +200,30 @@ static uint32_t copy_block(struct lls_instance *in, const struct lls_block_table
   uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens, groups = 0;
   for (uint32_t group = 0; group < d->n_groups; group++) {
     uint32_t unit = unit_of(&t->lists[group], i, tokens);
-    bool good =
-        unit != LLS_NO_BLOCK &&
-        lls_engine_read_block(in->engine, group, unit, record + d->offset[group]) == 0;
+    bool good = unit != LLS_NO_BLOCK &&
+                (d->simulated || lls_engine_read_block(in->engine, group, unit,
+                                                       record + d->offset[group]) == 0);
     if (!good && reads_all(in, group))
       return 0;
-    if (!good)
+    if (!good && !d->simulated)
       memset(record + d->offset[group], 0, d->bytes[group]);
     groups |= good ? 1u << group : 0;
   }
   return groups;
 }
 
-/* Returns false if no more can be written now. */
+/* Returns false if no more can be written now; left: blocks that the step may copy. */
 static bool keep_block(struct lls_instance *in, const struct lls_live *live,
-                       const struct lls_block_table *t, uint32_t i)
+                       const struct lls_block_table *t, uint32_t i, uint32_t *left)
 {
   struct lls_block_store *store = in->disk->store;
   const struct lls_key *key = &live->view.keys[i];
   if (lls_block_store_find(store, key) != 0)
     return true;
-  char *record = lls_block_store_room(store);
+  char *record = *left > 0 ? lls_block_store_room(store) : NULL;
   if (record == NULL)
     return false;
+  (*left)--;
   uint32_t groups = copy_block(in, t, i, record);
   if (groups == 0)
     lls_block_store_unused(store, record);
@@ -221,12 +238,15 @@ void lls_disk_tier_keep(struct lls_instance *in)
   if (in->disk == NULL)
     return;
   uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
+  uint32_t left = (uint32_t)(MORE_BYTES / in->disk->record_bytes); /* blocks to copy */
   for (uint32_t k = 0; k < in->batch.n; k++) {
     struct lls_live *live = in->batch.live[k];
     const struct lls_engine_sequence *s = &in->batch.sequences[k];
     uint32_t full =
         lls_least_u32(live->view.n_keys, (live->context + live->run_tokens) / tokens);
-    while (live->disk_blocks < full && keep_block(in, live, s->table, live->disk_blocks))
+    left += live->run_tokens / tokens + 1;
+    while (live->disk_blocks < full &&
+           keep_block(in, live, s->table, live->disk_blocks, &left))
       live->disk_blocks++;
   }
 }
@@ -234,15 +254,15 @@ void lls_disk_tier_keep(struct lls_instance *in)
 /* ---- what a request finds ---------------------------------------------------------- */
 
 /* Returns how many leading blocks the disk has in all groups, as far as later tokens read
- * them. The last token is always computed. */
-static uint32_t blocks_on_disk(struct lls_instance *in, const struct lls_request *r)
+ * them. */
+static uint32_t leading_blocks(const struct lls_instance *in, const struct lls_key *keys,
+                               uint32_t most)
 {
   const struct lls_disk_tier *d = in->disk;
   uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens, n = 0;
-  uint32_t most = lls_least_u32(r->n_keys, (lls_request_length(r) - 1) / tokens);
   uint32_t runs[LLS_MAX_GROUPS] = {0};
   for (uint32_t i = 1; i <= most; i++) {
-    uint32_t groups = lls_block_store_find(d->store, &r->keys[i - 1]);
+    uint32_t groups = lls_block_store_peek(d->store, &keys[i - 1]);
     bool all = true;
     for (uint32_t group = 0; group < d->n_groups; group++) {
       runs[group] = groups >> group & 1 ? runs[group] + 1 : 0;
@@ -255,6 +275,27 @@ static uint32_t blocks_on_disk(struct lls_instance *in, const struct lls_request
     n = all ? i : n;
   }
   return n;
+}
+
+/* The last token is always computed. Without the first block the others are of no use, so
+ * it is used last, and leaves the disk after them. */
+static uint32_t blocks_on_disk(struct lls_instance *in, const struct lls_request *r)
+{
+  uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
+  uint32_t most = lls_least_u32(r->n_keys, (lls_request_length(r) - 1) / tokens);
+  uint32_t n = leading_blocks(in, r->keys, most);
+  for (uint32_t i = n; i-- > 0;)
+    lls_block_store_find(in->disk->store, &r->keys[i]);
+  return n;
+}
+
+uint32_t lls_disk_tier_tokens(const struct lls_instance *in, const struct lls_key *keys,
+                              uint32_t n_keys)
+{
+  LLS_ON_STEP(in);
+  return in->disk != NULL ? leading_blocks(in, keys, n_keys) *
+                                lls_engine_pool_shape(in->engine)->block_tokens
+                          : 0;
 }
 
 static uint32_t blocks_in_cache(struct lls_instance *in, struct lls_live *live)
@@ -270,7 +311,8 @@ static uint32_t blocks_in_cache(struct lls_instance *in, struct lls_live *live)
 static void fill(struct lls_instance *in, const struct lls_kept_block *b,
                  const char *contents)
 {
-  if (lls_engine_write_block(in->engine, b->group, b->unit, contents) == 0)
+  if (in->disk->simulated ||
+      lls_engine_write_block(in->engine, b->group, b->unit, contents) == 0)
     return;
   in->policies.cache.host->bad_prefix = true;
   lls_cache_breach(in, "adopt: unit %u is none of the pool's: no prefixes are taken",
@@ -353,9 +395,20 @@ static void take_reads(struct lls_instance *in)
       land(in, &d->first->view, at / tokens, read.record);
       lls_block_events_note(in, d->first, at, at + tokens);
       d->first->disk_tokens += tokens;
+      d->first->disk_ahead += tokens;
+      in->disk_ahead += tokens;
     }
     lls_block_store_done(d->store, &read);
   }
+}
+
+/* Returns true while blocks that were read for requests which have not run yet take up so
+ * much of the device that the manager would lose them by more reads. */
+static bool is_far_ahead(const struct lls_instance *in)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  uint64_t wanted = in->disk_ahead + lls_request_length(&in->disk->first->view);
+  return in->disk_ahead > 0 && wanted > lls_pool_tokens(pool, pool->device_units) / 2;
 }
 
 /* Returns true if the first held request has all that it gets. */
@@ -364,6 +417,8 @@ static bool is_done(struct lls_instance *in)
   struct lls_disk_tier *d = in->disk;
   if (lls_instance_now(in) >= d->first->disk_until_ns)
     return true;
+  if (!d->begun && is_far_ahead(in))
+    return false;
   if (!d->begun) {
     d->n_blocks = blocks_on_disk(in, &d->first->view);
     d->round = 0;
@@ -382,9 +437,11 @@ bool lls_disk_tier_hold(struct lls_instance *in, struct lls_live *live)
   struct lls_disk_tier *d = in->disk;
   LLS_ON_STEP(in);
   if (d == NULL || in->health.failed || !LLS_HAS(&in->policies, cache, adopt) ||
-      lls_live_needs_every_row(live) || blocks_on_disk(in, &live->view) == 0 ||
-      lls_lifecycle_admit(in, live) < 0 ||
-      blocks_in_cache(in, live) >= blocks_on_disk(in, &live->view))
+      lls_live_needs_every_row(live))
+    return false;
+  uint32_t found = blocks_on_disk(in, &live->view);
+  if (found == 0 || lls_lifecycle_admit(in, live) < 0 ||
+      blocks_in_cache(in, live) >= found)
     return false;
   live->disk_until_ns = lls_time_after(lls_instance_now(in), longest_ns);
   live->next = NULL;
@@ -401,7 +458,7 @@ void lls_disk_tier_advance(struct lls_instance *in)
   take_reads(in);
   while (in->disk->first != NULL && is_done(in))
     arrive_first(in);
-  if (in->disk->first != NULL)
+  if (in->disk->first != NULL && in->disk->begun)
     ask(in->disk);
 }
 

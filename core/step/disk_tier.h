@@ -18,12 +18,17 @@
 #include <stdint.h>
 
 struct lls_disk_tier;
+struct lls_disk_rates;
 struct lls_instance;
+struct lls_key;
 struct lls_live;
+struct lls_loop_prompts;
 
-/* Opens the instance's file in the folder. A file that cannot be had costs a line in the
- * log, and there is no disk tier. */
-void lls_disk_tier_open(struct lls_instance *, const char *folder, uint64_t bytes);
+/* Opens the instance's file in the folder, or with `simulated` a disk without contents
+ * that takes its time by the instance's clock. What cannot be opened costs a line in the
+ * log, and there is no disk tier; none is wanted in a trial. */
+void lls_disk_tier_open(struct lls_instance *, const struct lls_loop_prompts *,
+                        const struct lls_disk_rates *simulated, bool trial);
 void lls_disk_tier_close(struct lls_instance *);
 
 /* Returns true if the request arrives later, by advance. */
@@ -40,6 +45,10 @@ bool lls_disk_tier_is_reading(const struct lls_instance *);
 /* Writes the blocks that the step has filled. Called when the engine has computed the
  * batch, before the cache manager, which may then give blocks back, learns of it. */
 void lls_disk_tier_keep(struct lls_instance *);
+/* Returns how many tokens of these blocks, from the first on, the disk has, and a request
+ * that begins with them would find. Does not count as a use of them. */
+uint32_t lls_disk_tier_tokens(const struct lls_instance *, const struct lls_key *,
+                              uint32_t n_keys);
 /* Takes over what the status shows. */
 void lls_disk_tier_count(struct lls_instance *);
 

@@ -22,6 +22,7 @@
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/running_policy.h"
+#include "core/step/disk_tier.h"
 #include "core/step/phases.h"
 
 /* ---- a scheduler's items -------------------------------------------------------- */
@@ -187,6 +188,14 @@ static void count(struct lls_instance *in, int rc, uint64_t *good)
   in->status.items_refused += rc < 0;
 }
 
+/* The disk is the core's: managers know nothing of it. */
+static void count_on_disk(struct lls_instance *in, struct lls_live_session *s)
+{
+  if (in->disk != NULL)
+    lls_session_set_there(s, LLS_TIER_DISK,
+                          lls_disk_tier_tokens(in, s->view.keys, s->view.n_keys));
+}
+
 /* Returns until when the session is kept without a scheduler that decides it; 0: not. */
 static int64_t usual_until(const struct lls_instance *in, const struct lls_session *v)
 {
@@ -206,6 +215,7 @@ static void place_fresh(struct lls_instance *in)
     lls_session_forget_fresh(all, s);
     end(in, s->view.id, s->leases);
     lls_session_forget_lease(all, s);
+    count_on_disk(in, s);
     int64_t until_ns = usual ? usual_until(in, &s->view) : 0;
     if (s->place != 0 && until_ns > lls_instance_now(in))
       in->status.sessions_retained += retain(in, s, LLS_TIER_DEVICE, until_ns) > 0;
@@ -220,17 +230,19 @@ static void place_fresh(struct lls_instance *in)
 
 static void recount(struct lls_instance *in, struct lls_live_session *s)
 {
-  for (uint32_t tier = 0; tier <= LLS_TIER_DISK; tier++) {
+  bool able = LLS_HAS(&in->policies, cache, retain) && s->leases == 0;
+  for (uint32_t tier = 0; tier <= LLS_TIER_DISK && able; tier++) {
     const struct lls_retained r = retained(s, tier, 0); /* keeps nothing */
     int rc = sound(in, &r, LLS_CALL(&in->policies, cache, retain, &r));
     if (rc >= 0)
       lls_session_set_there(s, tier, (uint32_t)rc);
   }
+  count_on_disk(in, s);
 }
 
 /* Asks the manager again how much it has of the idle sessions without a lease, one after
- * the other: their blocks leave as any others'. A session with many keys waits until the
- * steps have saved enough for it. */
+ * the other: their blocks leave as any others', and those of all leave the disk. A
+ * session with many keys waits until the steps have saved enough for it. */
 static void recount_some(struct lls_instance *in)
 {
   struct lls_instance_sessions *all = &in->sessions;
@@ -241,7 +253,7 @@ static void recount_some(struct lls_instance *in)
     all->recounted = all->recounted + 1 < all->n_idle ? all->recounted + 1 : 0;
     struct lls_live_session *s =
         (struct lls_live_session *)(uintptr_t)all->idle[all->recounted];
-    if (s->leases != 0 || s->view.n_keys == 0)
+    if ((s->leases != 0 && in->disk == NULL) || s->view.n_keys == 0)
       continue;
     if (s->view.n_keys > all->recounts) {
       all->recounted = all->recounted > 0 ? all->recounted - 1 : all->n_idle - 1;
@@ -264,10 +276,10 @@ void lls_leases_place(struct lls_instance *in)
   for (uint32_t i = 0; i < all->n_dropped && able; i++)
     end(in, all->dropped[i].id, all->dropped[i].leases);
   all->n_dropped = 0;
-  if (able) {
+  if (able)
     place_fresh(in);
+  if (able || in->disk != NULL)
     recount_some(in);
-  }
   while (all->fresh != NULL) /* a manager without leases leaves nothing to decide */
     lls_session_forget_fresh(all, all->fresh);
   for (uint32_t i = 0; i < all->n_items; i++) {

@@ -131,6 +131,8 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
       in->status.shared_on_disk += live->prefix.on_disk;
     }
     in->status.shared_on_disk += lls_least_u32(live->disk_tokens, live->prefix_tokens);
+    in->disk_ahead -= live->disk_ahead;
+    live->disk_ahead = 0;
   }
   v->cached_tokens = live->context;
   live->was_decoding = v->state == LLS_DECODING;

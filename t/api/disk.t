@@ -69,6 +69,24 @@ for my $model (qw(llama qwen2-window llama-4)) {
 }
 is((stat $file)[2] & 077, 0, 'the file is for nobody else to read');
 
+# ---- sessions ------------------------------------------------------------------------------------------
+
+{
+    unlink $file;
+    my $folder = folder_of('llama');
+    my $server = start($folder, '4MiB', 'paged');
+    my %session = ('x-session-id' => 'agent');
+    $server->post('/v1/completions', { prompt => prompt(7), @asked }, \%session);
+    my $there;
+    for (1 .. 40) { # counted again while others run, which push it out of the device
+        ask($server, 11 + $_ % 10);
+        $there = decode_json($server->get('/admin/sessions')->{content})->{sessions}[0]{there};
+        last if $there->{disk} >= 80 && $there->{device} == 0;
+    }
+    is_deeply $there, { device => 0, host => 0, disk => 80 }, 'a session shows what of it is on disk';
+    is $server->stop, 0, '  and the server ends well';
+}
+
 # ---- killed at any moment ----------------------------------------------------------------------------
 
 my $folder = folder_of('llama');

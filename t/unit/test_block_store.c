@@ -3,7 +3,7 @@
  * Blocks on disk (core/disk): what is found is what was written for that key, whatever
  * writes broke off, bits flipped, or reads failed; what was used longest ago leaves
  * first; a file of another identity is emptied, and one that another process has is left
- * alone.
+ * alone. A simulated disk takes its time by a clock, and has an index of any size.
  */
 #include "t/tap.h"
 
@@ -171,8 +171,9 @@ static void test_the_least_used_leaves(void **state)
   struct lls_block_store *s = open_store("a", ROOM);
   for (uint32_t i = 0; i < 20; i++)
     put(s, i);
-  const struct lls_key key = key_of(0);
+  const struct lls_key key = key_of(0), seen = key_of(1);
   assert_int_equal(lls_block_store_find(s, &key), 1);
+  assert_int_equal(lls_block_store_peek(s, &seen), 1); /* which is no use */
   for (uint32_t i = 20; i < 30; i++)
     put(s, i);
   assert_int_equal(get(s, 0), 1);
@@ -261,6 +262,75 @@ static void test_a_disk_that_fails(void **state)
   lls_block_store_close(s);
 }
 
+/* ---- a simulated disk ------------------------------------------------------------- */
+
+static int64_t virtual_ns(void *now_ns)
+{
+  return *(const int64_t *)now_ns;
+}
+
+/* Returns how many reads have ended, in order. */
+static uint32_t ended(struct lls_block_store *s, uint64_t first)
+{
+  struct lls_block_read read;
+  uint32_t n = 0;
+  for (; lls_block_store_next(s, &read); n++) {
+    assert_int_equal(read.ticket, first + n);
+    assert_non_null(read.record);
+    lls_block_store_done(s, &read);
+  }
+  return n;
+}
+
+static void test_a_simulated_disk(void **state)
+{
+  (void)state;
+  int64_t now_ns = 1000;
+  bool emptied;
+  struct lls_block_store *s = NULL;
+  struct lls_block_store_status status;
+  const struct lls_disk_rates rates = {
+      .read_byte_ns = 1, .write_byte_ns = 2, .latency_ns = 100};
+  const struct lls_block_store_options o = {.record_bytes = RECORD,
+                                            .bytes = UINT64_C(1) << 36,
+                                            .writing_bytes = 4 * PAGES,
+                                            .reading_bytes = 2 * PAGES,
+                                            .simulated = &rates,
+                                            .clock = virtual_ns,
+                                            .clock_context = &now_ns};
+  assert_int_equal(lls_block_store_open(&o, &s, &emptied, NULL), 0);
+  for (uint32_t i = 0; i < 4; i++) {
+    const struct lls_key key = key_of(i);
+    lls_block_store_put(s, lls_block_store_room(s), &key, 1);
+  }
+  assert_null(lls_block_store_room(s)); /* all is on its way */
+  now_ns += 100 + 2 * PAGES;
+  void *room = lls_block_store_room(s);
+  assert_non_null(room);
+  lls_block_store_unused(s, room);
+  for (uint32_t i = 0; i < 2; i++) { /* behind the writes */
+    const struct lls_key key = key_of(i);
+    assert_int_equal(lls_block_store_get(s, &key, i), 0);
+  }
+  const struct lls_key key = key_of(2), none = key_of(9);
+  assert_int_equal(lls_block_store_get(s, &key, 2), -EAGAIN);
+  assert_int_equal(lls_block_store_get(s, &none, 2), -ENOENT);
+  assert_int_equal(lls_block_store_peek(s, &key), 1);
+  assert_int_equal(lls_block_store_peek(s, &none), 0);
+  now_ns += 3 * (100 + 2 * PAGES) + 100 + PAGES - 1;
+  assert_int_equal(ended(s, 0), 0);
+  now_ns++;
+  assert_int_equal(ended(s, 0), 1);
+  now_ns += 100 + PAGES;
+  assert_int_equal(ended(s, 1), 1);
+  lls_block_store_status(s, &status);
+  assert_true(status.slots > 8000000);
+  assert_int_equal(status.used, 4);
+  assert_int_equal(status.read_bytes, 2 * PAGES);
+  assert_int_equal(status.written_bytes, 4 * PAGES);
+  lls_block_store_close(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -269,6 +339,7 @@ int main(void)
       cmocka_unit_test_setup(test_writes_that_break_off, begin),
       cmocka_unit_test_setup(test_bits_that_flip, begin),
       cmocka_unit_test_setup(test_a_disk_that_fails, begin),
+      cmocka_unit_test(test_a_simulated_disk),
   };
   char folder[] = "/tmp/lls-blocks-XXXXXX";
   if (mkdtemp(folder) == NULL)

@@ -11,6 +11,7 @@
 
 #include "core/assembly/options.h"
 #include "core/device/devices.h"
+#include "core/disk/block_store.h"
 #include "core/device/quantised.h"
 #include "kernels/sim/sim.h"
 #include "core/cost/find.h"
@@ -61,6 +62,9 @@ static int model_settings(struct settings *s, const struct lls_sim_tool_options 
 {
   int rc = add_setting(s, err, "model.load_format=%s", "dummy");
   char *path = NULL;
+  if (rc == 0 &&
+      o->device == LLS_SIM_DEVICE_SIM) /* disk_space needs one, of no use here */
+    rc = add_setting(s, err, "server.state=%s", ".");
   if (rc < 0 || o->model[0] == '\0')
     return rc;
   rc = lls_find_model(o->model, &path, err);
@@ -301,17 +305,41 @@ static void no_wake(void *context)
   (void)context;
 }
 
+static double byte_ns(double gigabytes)
+{
+  return gigabytes > 0 ? 1 / gigabytes : 0;
+}
+
+/* Simulates [cache] disk_space on the profile's disk. Nothing is read or written. */
+static void use_simulated_disk(const struct lls_machine *m, struct lls_disk_rates *disk,
+                               struct lls_loop_options *out)
+{
+  const struct lls_profile_disk *p = &m->profile.disk;
+  *disk = (struct lls_disk_rates){.read_byte_ns = byte_ns(p->read),
+                                  .write_byte_ns = byte_ns(p->write),
+                                  .latency_ns = (double)p->latency};
+  out->simulated_disk = disk;
+  out->prompts.most_bytes = 0;
+  if (out->disk.most_bytes > 0 && p->read == 0)
+    lls_log(&m->log, LLS_LOG_WARNING, "sim",
+            "[cache] disk_space: the profile has no [disk], so none is simulated");
+  out->disk.most_bytes = p->read > 0 ? out->disk.most_bytes : 0;
+}
+
 static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options *o,
                        const struct lls_loop_observer *observer, struct lls_error *err)
 {
   struct lls_loop_options options = lls_loop_options_of(&m->config, &m->model);
   struct lls_loop_instance instances[LLS_MAX_INSTANCES];
+  struct lls_disk_rates disk;
   for (uint32_t i = 0; i < m->instances.n; i++)
     instances[i] = (struct lls_loop_instance){
         .engine = m->engines[i],
         .role = m->instances.role[i],
         .clock_context = m->real ? (void *)m : m->devices[i],
     };
+  if (!m->real)
+    use_simulated_disk(m, &disk, &options);
   options.builtin = &lls_builtin_devices;
   options.instances = instances;
   options.n_instances = m->instances.n;

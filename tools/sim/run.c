@@ -449,6 +449,15 @@ static json_t *describe_served(const struct lls_machine *m, const char *path)
   return out;
 }
 
+static json_t *describe_disk(const struct lls_loop_status *s)
+{
+  return json_pack(
+      "{s:I, s:I, s:I, s:I, s:I}", "blocks", (json_int_t)s->disk_blocks_total,
+      "blocks_used", (json_int_t)s->disk_blocks_used, "written_bytes",
+      (json_int_t)s->disk_written_bytes, "read_bytes", (json_int_t)s->disk_read_bytes,
+      "shared_tokens", (json_int_t)s->shared_on_disk);
+}
+
 /* Describes the machine, with names instead of paths, so that the same run elsewhere
  * gives the same bytes. */
 static json_t *describe(struct run *r)
@@ -475,6 +484,8 @@ static json_t *describe(struct run *r)
       "fallen_back", s.fallen_back);
   if (all != NULL)
     json_object_set_new(all, "policies", describe_policies(m));
+  if (s.disk_blocks_total > 0 && all != NULL)
+    json_object_set_new(all, "disk", describe_disk(&s));
   if (m->instances.n > 1 && all != NULL)
     json_object_set_new(all, "instances", describe_instances(m));
   json_t *served = all != NULL && !m->real && r->options->history != NULL

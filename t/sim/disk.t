@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# llmserve-sim with [cache] disk_space: sessions whose beginning has left the device find it on the profile's disk, sooner
+# on a fast one than on a slow one; nothing is read or written; a profile without a disk says so.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use Sim;
+use Test::More;
+
+my $ini  = write_file('policies.ini', "[plugins]\nscheduler = sarathi\ncache = paged\n[cache]\ndevice_memory = 2GiB\n");
+my @load = ('-c', $ini, qw(--model llama-3-8b --dataset-name agents --num-prompts 8 --request-rate 4 --agents-turns fixed:3 --agents-prefix-len 0
+  --agents-first-lengths fixed:4000 --agents-added-lengths fixed:100 --agents-output-lengths fixed:20 --agents-tools :1:8 --save-detailed));
+
+sub with {
+  my ($profile, $space, @more) = @_;
+  return simulate(@load, '--profile', $profile, '--set', "cache.disk_space=$space", @more);
+}
+
+# The A100 with another disk, in GB/s, or without.
+sub disk {
+  my ($name, $rate) = @_;
+  my $text = read_file("$source/etc/profiles/a100-40g.ini");
+  $text =~ s/^\[disk\]\n(?:.+\n)+//m or die 'no [disk]';
+  return write_file($name, $text . (defined $rate ? "[disk]\nread = $rate\nwrite = 5\n" : ''));
+}
+
+# The mean time to the first token of turns that come back.
+sub back {
+  my ($r) = @_;
+  my ($n, $sum) = (0, 0);
+  for my $i (8 .. $#{ $r->{ttfts} }) { $n++; $sum += $r->{ttfts}[$i] }
+  return $sum / $n;
+}
+
+chdir $Sim::folder or die $!;
+my $none = with('a100-40g', 0);
+my $disk = with('a100-40g', '1TiB');
+my $slow = with(disk('slow.ini', 0.5), '1TiB');
+is $_->{completed}, 24, 'all turns are answered' for $none, $disk, $slow;
+is $none->{machine}{disk}, undef, 'without disk_space there is no disk';
+my $d = $disk->{machine}{disk};
+cmp_ok $d->{shared_tokens}, '>', 8 * 4000, 'what has left the device is found on disk';
+cmp_ok $disk->{machine}{shared_tokens}, '>', $none->{machine}{shared_tokens} + 4 * 4000, '  and shared';
+is $d->{read_bytes} % (2 << 20), 0, 'blocks of 2 MiB are read';
+cmp_ok $d->{read_bytes}, '>=', $d->{shared_tokens} * (128 << 10), '  for all of it';
+cmp_ok back($disk), '<', back($none), 'turns come back sooner';
+cmp_ok back($slow), '>', 2 * back($disk), '  and later from a slow disk';
+is_deeply with('a100-40g', '1TiB'), $disk, 'it can be repeated';
+my $small = with('a100-40g', '64MiB')->{machine}{disk};
+cmp_ok $small->{blocks_used}, '<=', 31, 'a small disk is full';
+is $small->{shared_tokens}, 0, '  and has no whole beginning';
+my ($status, $out, $err) = run('llmserve-sim', '--quiet', '--json', 'r.json', @load, '--profile', disk('none.ini', undef), '--set', 'cache.disk_space=1TiB');
+is $status, 0, 'a profile without a disk';
+like $err, qr/the profile has no \[disk\]/, '  says so';
+is_deeply [glob '*blocks* *prompts*'], [], 'nothing is written';
+done_testing;
