@@ -37,16 +37,18 @@ sub rounds {
 
 $ENV{PYTHONDONTWRITEBYTECODE} = 1; # clients import each other; the source tree stays as it is
 
-# Makes a virtual environment of Python with these packages, once; why there is none.
+# Makes a virtual environment of Python with these packages, once, for check-clients with their newest versions each
+# time; why there is none.
 sub make_venv {
     my ($venv, @packages) = @_;
-    return if -e "$venv/ready" && read_file("$venv/ready") eq "@packages";
+    return if !$ENV{LLS_CLIENTS} && -e "$venv/ready" && read_file("$venv/ready") eq "@packages";
     return 'python3 is not installed' if system('command -v python3 >/dev/null 2>&1') != 0;
     return 'python3 has no venv (Debian: python3-venv)' if system("python3 -m venv '$venv' >/dev/null 2>&1") != 0;
-    # one quick try: where no package index is reached, this is no reason to wait
-    my $pip = "'$venv/bin/python' -m pip --disable-pip-version-check --timeout 10 --retries 0 install -q @packages";
-    my $status = system("timeout 300 $pip >'$venv/pip.log' 2>&1") >> 8;
-    return 'pip took more than 300 s' if $status == 124;
+    # one quick try: where no package index is reached, this is no reason to wait; who asks for clients wants to
+    my ($limit, $tries) = $ENV{LLS_CLIENTS} ? (1800, '--timeout 60 --retries 2') : (300, '--timeout 10 --retries 0');
+    my $pip = "'$venv/bin/python' -m pip --disable-pip-version-check $tries install -q -U --no-compile @packages";
+    my $status = system("timeout $limit $pip >'$venv/pip.log' 2>&1") >> 8;
+    return "pip took more than $limit s" if $status == 124;
     return 'no package index is reached' if $status != 0;
     write_file("$venv/ready", "@packages");
     return;
