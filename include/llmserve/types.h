@@ -463,7 +463,9 @@ struct lls_plan_item { /* an array element: it never grows */
   uint32_t tokens;     /* RUN: 1..lls_request_pending */
   /* RUN of all pending tokens: 0..drafted_tokens guesses of the next tokens, which the
    * step verifies, and which count as tokens of the step; at most the engine's
-   * max_drafts. A step that lacks memory for them runs without them. */
+   * max_drafts, and in a whole plan the view's max_sequences, or max_drafts if that is
+   * more: the first items have them. A step that lacks memory for them runs without them.
+   */
   uint32_t drafts;
   uint32_t form;   /* RUN, nothing cached yet: enum lls_form, NONE = the cache's choice */
   uint32_t mode;   /* PREEMPT: enum lls_preempt_mode; see the last three kinds */

@@ -33,9 +33,19 @@ uint32_t lls_pol_drafts_of(const struct lls_pol_drafts *d, const struct lls_requ
 {
   double odds = 1;
   uint32_t n = 0;
+  if (d->of != NULL)
+    return lls_pol_min(d->of(d->context, r), r->drafted_tokens);
   while (n < r->drafted_tokens && (odds *= (double)r->draft_odds[n]) >= d->least)
     n++;
   return n;
+}
+
+uint32_t lls_pol_drafts_most(const struct lls_step_view *view)
+{
+  uint32_t most = view->max_sequences;
+  for (uint32_t i = 0; i < view->n_running; i++)
+    most = lls_pol_max(most, view->running[i]->drafted_tokens);
+  return most;
 }
 
 static void count_of(const struct lls_request *r, double least, struct guesses *g)
@@ -124,5 +134,5 @@ void lls_pol_drafts_choose(struct lls_pol_drafts *d, const struct lls_cost *cost
                            const struct lls_step_view *view)
 {
   struct choice c = {.cost = cost, .view = view};
-  d->least = look(&c) ? least_odds(&c) : NONE;
+  *d = (struct lls_pol_drafts){.least = look(&c) ? least_odds(&c) : NONE};
 }

@@ -30,19 +30,27 @@ void lls_pol_step_begin(struct lls_pol_step *s, const struct lls_step_view *view
       .tail = view->n_running,
       .total_units = capacity.total_units,
       .watermark_units = (uint32_t)(watermark * capacity.total_units),
-      .drafts = {.least = 2}, /* odds that no guess has */
+      .drafts = LLS_POL_DRAFTS_NONE,
   };
 }
 
 /* Every decode comes before any guess: of two decodes and many guesses both run. */
-void lls_pol_step_drafts(struct lls_pol_step *s, const struct lls_cost *cost)
+void lls_pol_step_own_drafts(struct lls_pol_step *s, const struct lls_pol_drafts *drafts)
 {
   uint64_t own = 0;
-  lls_pol_drafts_choose(&s->drafts, cost, s->view);
+  s->drafts = *drafts;
   for (uint32_t i = 0; i < s->view->n_running; i++)
     if (lls_request_decodes(s->view->running[i]))
       own += lls_request_pending(s->view->running[i]);
   s->draft_tokens = own < s->tokens ? s->tokens - (uint32_t)own : 0;
+  s->draft_tokens = lls_pol_min(s->draft_tokens, lls_pol_drafts_most(s->view));
+}
+
+void lls_pol_step_drafts(struct lls_pol_step *s, const struct lls_cost *cost)
+{
+  struct lls_pol_drafts drafts;
+  lls_pol_drafts_choose(&drafts, cost, s->view);
+  lls_pol_step_own_drafts(s, &drafts);
 }
 
 uint32_t lls_pol_step_drafts_of(const struct lls_pol_step *s, const struct lls_request *r,
@@ -155,8 +163,8 @@ int lls_pol_step_reserve_as(struct lls_pol_step *s, const struct lls_request *r,
     int rc = cache->reserve(cache->context, r, tokens + drafts, form, flags);
     if (rc == LLS_RESERVE_OK)
       return rc;
-    s->drafts.least =
-        2; /* LATER, or NEVER: the pool may have room for the tokens alone */
+    /* LATER, or NEVER: the pool may have room for the tokens alone */
+    s->drafts = (struct lls_pol_drafts)LLS_POL_DRAFTS_NONE;
   }
   return cache->reserve(cache->context, r, tokens, form, flags);
 }

@@ -35,6 +35,8 @@ static const struct harness_policy schedulers[][VARIANTS] = {
     {{"mlfq", NULL},
      {"mlfq", POLICY_PARAMETERS("preempt", "swap", "period", "5", "starve", "10ms",
                                 "levels", "2")}},
+    {{"adaserve", NULL},
+     {"adaserve", POLICY_PARAMETERS("preempt", "swap", "chunk", "32", "watermark", "0")}},
     {{"autellix", NULL},
      {"autellix", POLICY_PARAMETERS("preempt", "swap", "period", "5", "starve", "0.1",
                                     "quantum", "2ms", "paths", "on")}},

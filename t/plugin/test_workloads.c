@@ -34,6 +34,9 @@ static const struct entry {
      false},
     {{"mlfq", POLICY_PARAMETERS("levels", "3", "max_tokens", "64", "watermark", "0")},
      false},
+    {{"adaserve", NULL}, true},
+    {{"adaserve", POLICY_PARAMETERS("preempt", "swap", "chunk", "32", "watermark", "0")},
+     true},
     {{"autellix", NULL}, false},
     {{"autellix", POLICY_PARAMETERS("preempt", "swap", "period", "20", "starve", "0.5",
                                     "quantum", "5ms", "levels", "3")},
@@ -162,8 +165,8 @@ static void test_every_pair_ends_everything(void **state)
 
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
-  static const char *const needs_more[] = {"sarathi", "fastgen",  "orca", "rr",
-                                           "bros",    "accelgen", "worth"};
+  static const char *const needs_more[] = {"sarathi",  "fastgen", "orca",     "rr",
+                                           "adaserve", "bros",    "accelgen", "worth"};
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     const char *const *given = schedulers[s].policy.parameters;
     bool refused = given != NULL && strcmp(given[0], "mode") == 0;

@@ -30,12 +30,24 @@ extern "C" {
 
 struct lls_pol_drafts {
   double least; /* odds of the least likely guess that is verified; above 1: none is */
+  /* A policy's own choice instead: returns how many of the request's guesses are
+   * verified, and is given `context`. NULL: by `least`. */
+  uint32_t (*of)(void *context, const struct lls_request *);
+  void *context;
 };
+
+/* A choice of no guess. */
+#define LLS_POL_DRAFTS_NONE                                                              \
+  {                                                                                      \
+    2, NULL, NULL                                                                        \
+  }
 
 /* Chooses for a step that runs all decodes of the view. */
 void lls_pol_drafts_choose(struct lls_pol_drafts *, const struct lls_cost *,
                            const struct lls_step_view *);
-/* Returns how many of the request's guesses are likely enough. */
+/* Returns how many guesses a step can verify at most (lls_plan_run_drafts). */
+uint32_t lls_pol_drafts_most(const struct lls_step_view *);
+/* Returns how many of the request's guesses are chosen. */
 uint32_t lls_pol_drafts_of(const struct lls_pol_drafts *, const struct lls_request *);
 
 #ifdef __cplusplus

@@ -65,6 +65,8 @@ void lls_pol_step_begin(struct lls_pol_step *, const struct lls_step_view *,
  * for them, and lls_pol_step_run plans them. Without this call it is none. Called when
  * `tokens` is set; a decode that runs later keeps its tokens of the step. */
 void lls_pol_step_drafts(struct lls_pol_step *, const struct lls_cost *);
+/* ... or those of a policy's own choice. */
+void lls_pol_step_own_drafts(struct lls_pol_step *, const struct lls_pol_drafts *);
 /* Returns how many guesses a run of `tokens` verifies. */
 uint32_t lls_pol_step_drafts_of(const struct lls_pol_step *, const struct lls_request *,
                                 uint32_t tokens);
