@@ -62,8 +62,8 @@ struct lls_api_encoder {
 struct lls_api_router {
   void *context;
   void (*handle)(void *context, struct lls_http_exchange *exchange); /* NULL: no router */
-  /* The head of an upload is complete: sets request.sink. Returns false if the body is not
-   * wanted: `handle` refuses the request. */
+  /* The head of an upload is complete: sets request.sink. Returns false if the body is
+   * not wanted: `handle` refuses the request. */
   bool (*on_upload)(void *context, struct lls_http_exchange *exchange);
 };
 
