@@ -41,6 +41,11 @@ static int64_t wait_for(double amount, double per_ns)
   return ns < 1e15 ? (int64_t)ns : (int64_t)1e15;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
 static int64_t longest(int64_t a, int64_t b, int64_t c)
 {
   int64_t ab = a > b ? a : b;
@@ -126,11 +131,13 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
 
 /* ---- the next request -------------------------------------------------------------- */
 
-/* Returns the time by which c delays the candidates it passes. */
+/* Returns the time by which c delays the candidates it passes. Memory and a seat are free
+ * again when its answer ends. */
 static int64_t passing(const struct worth_order *o, const struct worth_candidate *c)
 {
-  return longest(c->time, o->crowded ? wait_for(c->memory, o->freed_per_ns) : 0,
-                 o->seated ? wait_for(c->seats, o->seats_per_ns) : 0);
+  int64_t memory = o->crowded ? wait_for(c->memory, o->freed_per_ns) : 0;
+  int64_t seat = o->seated ? wait_for(c->seats, o->seats_per_ns) : 0;
+  return longest(c->time, least(memory, c->stays), least(seat, c->stays));
 }
 
 /* Returns the densest kept candidate that makes no passed one late; *least_slack is the

@@ -184,6 +184,7 @@ static void add(struct worth *w, const struct lls_step_view *v,
   c->time = (int64_t)(c->pending * w->learned.prompt_ns) + 1;
   c->memory = c->started ? 0 : lls_request_length(r) + left / 2;
   c->seats = !c->started;
+  c->stays = c->time + (int64_t)(left * w->learned.step_ns);
   double size = size_of(w, r, cost_of(w, r, c->pending, left, total_tokens), left);
   int64_t due = due_of(w, r, left);
   int64_t soonest = v->now_ns + c->time;

@@ -73,6 +73,7 @@ struct worth_candidate {
   const struct lls_request *request;
   int64_t due;      /* LLS_NEVER: no deadline, or missed */
   int64_t time;     /* step time that its prompt takes */
+  int64_t stays;    /* time for which it will hold memory and a seat */
   int64_t caution;  /* subtracted from due: its answer may be longer */
   int64_t slack;    /* kept: time that others may take before it */
   double memory;    /* tokens of memory it will hold */
@@ -163,6 +164,8 @@ struct worth {
   struct lls_pol_fit fit;   /* tokens in units */
   uint32_t n_ends;          /* prompts of the plan that end in it */
   bool short_of_memory;
+  uint64_t blocked;  /* the first request that found no memory, in this plan or before */
+  int64_t vacant_at; /* who leaves before that does not delay it much */
 };
 
 /* look.c: lists the candidates, all but decodes on the device, and computes their worth.
