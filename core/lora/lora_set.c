@@ -203,6 +203,8 @@ int lls_lora_set_load(struct lls_lora_set *s, struct lls_adapter *a,
     rc = lls_lora_set_try(s, a->path, out, err);
   if (is_new && rc == 0)
     rc = keep_new(s, entry_of(a), *out, err);
+  if (rc < 0)
+    *out = NULL; /* keep_new has freed it */
   pthread_mutex_unlock(&s->loading);
   return rc;
 }

@@ -161,6 +161,7 @@ static void test_one_fits(void **state)
   assert_null(lls_lora_set_use(set, first));
   assert_int_equal(lls_lora_set_load(set, first, &used, &err), 0);
   assert_int_equal(lls_lora_set_load(set, second, &other, &err), -EBUSY);
+  assert_null(other);
   assert_non_null(strstr(err.text, "\"second\" has to wait"));
   lls_lora_unref(used);
   assert_int_equal(lls_lora_set_load(set, second, &other, &err), 0);
