@@ -152,7 +152,8 @@ static void on_process_end(struct lls_hosted *m, int64_t status, int signal)
     lls_log(m->routing->options.log, LLS_LOG_ERROR, "models",
             "%s: %s; its next request starts it again", m->name, how);
   }
-  if (m->waiting != NULL && !m->removed)
+  bool loads_again = was == LLS_HOSTED_STOPPING && m->wanted;
+  if ((m->waiting != NULL || loads_again) && !m->removed)
     lls_hosted_want(m);
   m->routing->make_room(m->routing);
 }

@@ -401,19 +401,29 @@ static void keep_alive(struct lls_relay *r, int64_t now_ns)
   r->framing->keep_alive(r->exchange);
 }
 
-void lls_relay_tick(struct lls_hosted *m, int64_t now_ns)
+static void fail_late(struct lls_relay *r, int64_t most_ns)
 {
-  int64_t most_ns = m->routing->config->server.api.request_timeout;
-  struct lls_relay *r, *next;
   struct lls_api_error error;
-  LLS_ROUTING_ON_MAIN(m->routing);
   lls_api_fail(&error, 504, "timeout", NULL,
                "the model \"%.100s\" was not loaded within the %lld ms that this server "
                "allows for a request",
-               m->name, (long long)(most_ns / LLS_NS_PER_MS));
+               r->model->name, (long long)(most_ns / LLS_NS_PER_MS));
+  lls_relay_fail(r, &error);
+}
+
+/* An upload that waits is not read, so the server does not see its client leave: it waits
+ * no longer than a load may take. */
+void lls_relay_tick(struct lls_hosted *m, int64_t now_ns)
+{
+  const struct lls_config *config = m->routing->config;
+  struct lls_relay *r, *next;
+  LLS_ROUTING_ON_MAIN(m->routing);
   DL_FOREACH_SAFE (m->waiting, r, next) {
+    int64_t most_ns = config->server.api.request_timeout;
+    if (most_ns == 0 && r->receiving)
+      most_ns = config->models.load_timeout;
     if (most_ns > 0 && now_ns - r->arrival_ns >= most_ns)
-      lls_relay_fail(r, &error);
+      fail_late(r, most_ns);
     else
       keep_alive(r, now_ns);
   }

@@ -47,8 +47,9 @@ static void on_piece(void *owner, const char *data, size_t length)
   const struct lls_upstreams *all = &r->routing->upstreams;
   if (r->model == NULL || length == 0 || !pass_on(r, data, length))
     return;
-  if (r->upstream != NULL &&
-      (lls_upstream_unsent(r->upstream) >= HIGH || all->unsent >= ALL))
+  /* with nothing unsent no on_taken would follow, and the hold would never end */
+  size_t unsent = r->upstream != NULL ? lls_upstream_unsent(r->upstream) : 0;
+  if (unsent >= HIGH || (unsent > 0 && all->unsent >= ALL))
     lls_http_hold(r->exchange);
 }
 

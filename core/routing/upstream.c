@@ -215,11 +215,17 @@ struct piece {
   struct lls_text text;
 };
 
+/* Returns the memory of a piece: that of many short ones is far more than their bytes. */
+static size_t size_of(const struct piece *p)
+{
+  return sizeof *p + p->text.capacity;
+}
+
 static void on_piece_written(uv_write_t *write, int status)
 {
   struct piece *piece = (struct piece *)write;
   struct lls_upstream *u = piece->upstream;
-  count_unsent(u, 0, piece->text.length);
+  count_unsent(u, 0, size_of(piece));
   lls_text_free(&piece->text);
   free(piece);
   u->broken = u->broken || status < 0;
@@ -241,7 +247,7 @@ static int write_piece(struct lls_upstream *u, struct lls_text *text)
     free(piece);
     return 0;
   }
-  count_unsent(u, text->length, 0);
+  count_unsent(u, size_of(piece), 0);
   *text = (struct lls_text){0};
   return 0;
 }
