@@ -42,6 +42,7 @@
 /* A request waits no longer for the disk, in whatever state that is, its wait for the
  * requests before it included. */
 static const int64_t longest_ns = 10 * LLS_NS_PER_S;
+#define TTFT_PARTS 4 /* a request with a deadline waits no longer than a part of it */
 
 struct lls_disk_tier {
   struct lls_block_store *store;
@@ -218,7 +219,7 @@ static bool keep_block(struct lls_instance *in, const struct lls_live *live,
 {
   struct lls_block_store *store = in->disk->store;
   const struct lls_key *key = &live->view.keys[i];
-  if (lls_block_store_find(store, key) != 0)
+  if (lls_block_store_peek(store, key) != 0) /* used when its request arrived */
     return true;
   char *record = *left > 0 ? lls_block_store_room(store) : NULL;
   if (record == NULL)
@@ -230,6 +231,17 @@ static bool keep_block(struct lls_instance *in, const struct lls_live *live,
   else
     lls_block_store_put(store, record, key, groups);
   return true;
+}
+
+/* When the prompt has been computed its first block becomes the newest: it was written
+ * first, and without it the others are of no use. */
+static void use_prompt(struct lls_instance *in, const struct lls_live *live)
+{
+  uint32_t prompt = live->view.prompt_tokens, end = live->context + live->run_tokens;
+  if (live->context >= prompt || end < prompt)
+    return;
+  for (uint32_t i = live->disk_blocks; i-- > 0;)
+    lls_block_store_find(in->disk->store, &live->view.keys[i]);
 }
 
 void lls_disk_tier_keep(struct lls_instance *in)
@@ -248,6 +260,7 @@ void lls_disk_tier_keep(struct lls_instance *in)
     while (live->disk_blocks < full &&
            keep_block(in, live, s->table, live->disk_blocks, &left))
       live->disk_blocks++;
+    use_prompt(in, live);
   }
 }
 
@@ -319,12 +332,14 @@ static void fill(struct lls_instance *in, const struct lls_kept_block *b,
                    b->unit);
 }
 
-/* Gives the block to the manager, in the groups that need it, and fills what it took. */
-static void land(struct lls_instance *in, const struct lls_request *r, uint32_t i,
+/* Gives the block to the manager, in the groups that need it, and fills what it took.
+ * Returns true if it took the block in some group. */
+static bool land(struct lls_instance *in, const struct lls_request *r, uint32_t i,
                  const char *record)
 {
   const struct lls_disk_tier *d = in->disk;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  bool taken = false;
   for (uint32_t group = 0; group < d->n_groups; group++) {
     struct lls_kept_block b = {.parent = LLS_NO_BLOCK,
                                .group = group,
@@ -337,7 +352,9 @@ static void land(struct lls_instance *in, const struct lls_request *r, uint32_t 
         LLS_CALL(&in->policies, cache, adopt, &b, 1) != 1)
       continue;
     fill(in, &b, record + d->offset[group]);
+    taken = true;
   }
+  return taken;
 }
 
 /* Begins to read blocks [first, end) of the first held request; false: there is nothing
@@ -392,11 +409,12 @@ static void take_reads(struct lls_instance *in)
     } else if (wanted) {
       uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
       uint32_t at = d->landed++ * tokens;
-      land(in, &d->first->view, at / tokens, read.record);
+      if (land(in, &d->first->view, at / tokens, read.record)) {
+        d->first->disk_tokens += tokens;
+        d->first->disk_ahead += tokens;
+        in->disk_ahead += tokens;
+      }
       lls_block_events_note(in, d->first, at, at + tokens);
-      d->first->disk_tokens += tokens;
-      d->first->disk_ahead += tokens;
-      in->disk_ahead += tokens;
     }
     lls_block_store_done(d->store, &read);
   }
@@ -415,7 +433,8 @@ static bool is_far_ahead(const struct lls_instance *in)
 static bool is_done(struct lls_instance *in)
 {
   struct lls_disk_tier *d = in->disk;
-  if (lls_instance_now(in) >= d->first->disk_until_ns)
+  if (lls_instance_now(in) >= d->first->disk_until_ns ||
+      atomic_load(&in->cancelled[d->first->view.slot]) == d->first->view.id)
     return true;
   if (!d->begun && is_far_ahead(in))
     return false;
@@ -441,9 +460,12 @@ bool lls_disk_tier_hold(struct lls_instance *in, struct lls_live *live)
     return false;
   uint32_t found = blocks_on_disk(in, &live->view);
   if (found == 0 || lls_lifecycle_admit(in, live) < 0 ||
-      blocks_in_cache(in, live) >= found)
+      blocks_in_cache(in, live) >= found || !live->finds_prefixes)
     return false;
-  live->disk_until_ns = lls_time_after(lls_instance_now(in), longest_ns);
+  int64_t ttft_ns = live->view.slo.ttft_ns, most_ns = longest_ns;
+  if (ttft_ns != LLS_NEVER && ttft_ns / TTFT_PARTS < most_ns)
+    most_ns = ttft_ns / TTFT_PARTS;
+  live->disk_until_ns = lls_time_after(lls_instance_now(in), most_ns);
   live->next = NULL;
   *(d->last != NULL ? &d->last->next : &d->first) = live;
   d->last = live;

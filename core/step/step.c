@@ -92,7 +92,8 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
       lls_migrate_receive(in, live);
   }
   lls_disk_tier_advance(in);
-  if (in->content.end_all || in->content.stop || in->health.failed)
+  if (in->content.end_all || in->content.clear != 0 || in->content.stop ||
+      in->health.failed)
     lls_disk_tier_arrive_all(in);
   lls_offered_receive_shifts(in);
   lls_migrate_drop_broken(in);
