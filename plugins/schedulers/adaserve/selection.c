@@ -174,6 +174,8 @@ static uint32_t list_decodes(struct selection *s, const struct lls_step_view *vi
 {
   uint32_t guesses = 0;
   s->n = 0;
+  for (uint32_t i = 0; i < view->n_preempted; i++)
+    view->preempted[i]->user[SELECTION_GUESSES] = 0;
   for (uint32_t i = 0; i < view->n_running && s->n < s->capacity; i++) {
     const struct lls_request *r = view->running[i];
     r->user[SELECTION_GUESSES] = 0;

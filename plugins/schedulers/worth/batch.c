@@ -183,7 +183,8 @@ static int64_t vacant_in(const struct worth *w, const struct lls_pol_step *s,
   double units = (double)need.new_units + need.restore_units + spare_units(w, s, c);
   units -= lls_pol_step_free_units(s);
   double tokens = units * lls_pol_fit_tokens(&w->fit, s->total_units) / s->total_units;
-  return (int64_t)fmin(tokens / w->order.freed_per_ns, 1e15);
+  /* below 0 if memory is there but not for this one, say by its class */
+  return (int64_t)fmax(fmin(tokens / w->order.freed_per_ns, 1e15), 0);
 }
 
 /* Notes the first candidate of a plan that found no memory. How long others may pass it
@@ -191,10 +192,10 @@ static int64_t vacant_in(const struct worth *w, const struct lls_pol_step *s,
 static void note_blocked(struct worth *w, const struct lls_pol_step *s,
                          const struct worth_candidate *c)
 {
-  if (w->blocked == c->request->id)
-    return;
-  w->blocked = c->request->id;
-  w->vacant_at = lls_time_after(s->view->now_ns, AHEAD * vacant_in(w, s, c));
+  struct worth_job *job = &w->jobs[c->request->slot];
+  if (job->vacant_at == 0)
+    job->vacant_at = lls_time_after(s->view->now_ns, AHEAD * vacant_in(w, s, c));
+  w->vacant_at = job->vacant_at;
 }
 
 /* Runs a candidate. If it finds no memory, those with memory still run, and new ones that

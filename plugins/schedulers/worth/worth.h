@@ -131,10 +131,11 @@ struct worth_stay {
 
 /* ---- the plan ---- */
 
-struct worth_job {  /* one for each slot */
-  uint32_t prefix;  /* prompt tokens in the prefix index; UINT32_MAX: not looked up */
-  bool lost;        /* the first token came too late */
-  uint64_t planned; /* 1 + the plan that it runs in */
+struct worth_job {   /* one for each slot */
+  uint32_t prefix;   /* prompt tokens in the prefix index; UINT32_MAX: not looked up */
+  bool lost;         /* the first token came too late */
+  uint64_t planned;  /* 1 + the plan that it runs in */
+  int64_t vacant_at; /* until when others pass it: from its first wait for memory; or 0 */
 };
 
 struct worth {
@@ -164,8 +165,7 @@ struct worth {
   struct lls_pol_fit fit;   /* tokens in units */
   uint32_t n_ends;          /* prompts of the plan that end in it */
   bool short_of_memory;
-  uint64_t blocked;  /* the first request that found no memory, in this plan or before */
-  int64_t vacant_at; /* who leaves before that does not delay it much */
+  int64_t vacant_at; /* of the first request that found no memory in this plan */
 };
 
 /* look.c: lists the candidates, all but decodes on the device, and computes their worth.
