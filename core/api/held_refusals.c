@@ -61,8 +61,8 @@ void lls_held_refusals_add(struct lls_api *api, struct lls_http_exchange *exchan
 {
   struct lls_held_refusals *all = &api->held_refusals;
   LLS_API_ON_MAIN(api);
-  long seconds =
-      api->draining && api->has_timer && !all->ended ? wanted_seconds(exchange) : 0;
+  bool may = error->status == 503 && api->draining && api->has_timer && !all->ended;
+  long seconds = may ? wanted_seconds(exchange) : 0;
   struct lls_held_refusal *held = NULL;
   if (seconds > 0 && all->n < LLS_HELD_REFUSALS_MAX)
     held = calloc(1, sizeof *held);
