@@ -19,6 +19,7 @@ static const struct harness_policy schedulers[] = {
     {"fcfs", POLICY_PARAMETERS("watermark", "0", "max_tokens", "64")},
     {"sarathi", POLICY_PARAMETERS("preempt", "swap")},
     {"sarathi", POLICY_PARAMETERS("watermark", "0", "chunk", "40")},
+    {"adaserve", POLICY_PARAMETERS("preempt", "swap")},
 };
 static const struct harness_policy caches[] = {
     {"null", NULL},

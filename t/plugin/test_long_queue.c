@@ -28,6 +28,7 @@ static const struct left_out left_out[] = {
     {"continuum", IN_ORDER " of programs"},
     {"fastgen", IN_ORDER},
     {"sarathi", IN_ORDER},
+    {"adaserve", IN_ORDER},
     {"rr", IN_ORDER},
     {"vtc", IN_ORDER " within a tenant"},
     {"aligned", IN_ORDER " among those of a length"},

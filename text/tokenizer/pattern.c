@@ -331,9 +331,9 @@ int lls_pattern_find(const struct lls_pattern *pattern, struct lls_matcher *matc
                           PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
   /* groups need stack for each letter of a run: 600,000 letters are more than 4 MiB */
   if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-    found = pcre2_match(pattern->code, (PCRE2_SPTR)text, length, offset,
-                        PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data,
-                        matcher->context);
+    found =
+        pcre2_match(pattern->code, (PCRE2_SPTR)text, length, offset,
+                    PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data, matcher->context);
   if (found == PCRE2_ERROR_NOMATCH)
     return 0;
   if (found < 0)
