@@ -51,6 +51,8 @@ is_deeply with('a100-40g', '1TiB'), $disk, 'it can be repeated';
 my $small = with('a100-40g', '64MiB')->{machine}{disk};
 cmp_ok $small->{blocks_used}, '<=', 31, 'a small disk is full';
 is $small->{shared_tokens}, 0, '  and has no whole beginning';
+# 1,750 blocks of 2,128. With the order of writing alone, first blocks first, 22,176 tokens were found.
+cmp_ok with('a100-40g', '3500MiB')->{machine}{disk}{shared_tokens}, '>', 30_000, 'what leaves a full disk are the ends of prompts';
 my ($status, $out, $err) = run('llmserve-sim', '--quiet', '--json', 'r.json', @load, '--profile', disk('none.ini', undef), '--set', 'cache.disk_space=1TiB');
 is $status, 0, 'a profile without a disk';
 like $err, qr/the profile has no \[disk\]/, '  says so';
