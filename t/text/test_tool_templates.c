@@ -27,6 +27,10 @@ static const struct shape {
     {"hermes", false,
      EACH("\n<tool_call>\n{\"name\": \"{{ c.function.name }}\", \"arguments\": "
           "{{ c.function.arguments | tojson }}}\n</tool_call>")},
+    {"hermes", false, /* whose prompt has a phrase of LFM2's */
+     "{# List of tools: #}" EACH("\n<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
+                                 "\"arguments\": {{ c.function.arguments | tojson }}}"
+                                 "\n</tool_call>")},
     {"llama3_json", false,
      "{# <|eot_id|> #}" EACH("{\"name\": \"{{ c.function.name }}\", \"parameters\": "
                              "{{ c.function.arguments | tojson }}}")},

@@ -324,6 +324,15 @@ static const struct lls_tool_format formats[] = {
         .signs = {"<|tool_call>", "<tool_call|>"},
     },
     {
+        .name = "hermes",
+        .shape = LLS_TOOL_JSON,
+        .open = {"<tool_call>"},
+        .close = "</tool_call>",
+        .signs = {"<tool_call>", "</tool_call>"},
+        .syntax = {"", "<tool_call>\n{\"name\": \"", OBJECT_MIDDLE, "}\n</tool_call>",
+                   "\n", ""},
+    },
+    {
         .name = "lfm2",
         .shape = LLS_TOOL_LOOSE,
         .open = {"<|tool_call_start|>"},
@@ -332,15 +341,6 @@ static const struct lls_tool_format formats[] = {
         .signs = {"List of tools: "},
         .syntax = {"<|tool_call_start|>[", "{\"name\": \"", OBJECT_MIDDLE, "}", ", ",
                    "]<|tool_call_end|>"},
-    },
-    {
-        .name = "hermes",
-        .shape = LLS_TOOL_JSON,
-        .open = {"<tool_call>"},
-        .close = "</tool_call>",
-        .signs = {"<tool_call>", "</tool_call>"},
-        .syntax = {"", "<tool_call>\n{\"name\": \"", OBJECT_MIDDLE, "}\n</tool_call>",
-                   "\n", ""},
     },
     {
         .name = "llama3_json",
