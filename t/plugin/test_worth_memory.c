@@ -177,8 +177,8 @@ static void test_brief_answers_do_not_wait(void **state)
   bed_close(&bed);
 }
 
-/* As many such answers come as the memory holds, and more: a prompt that needs nearly all
- * of it begins all the same. */
+/* A prompt needs nearly all of the memory, and brief requests come without end: the
+ * prompt begins all the same. */
 static void test_brief_answers_do_not_pass_for_ever(void **state)
 {
   (void)state;

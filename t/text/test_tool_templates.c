@@ -291,7 +291,8 @@ static bool reads_published(const char *folder, const char *name, const json_t *
   return good;
 }
 
-/* Those in the folder $LLS_CHAT_TEMPLATES, such as models/templates of llama.cpp. */
+/* Checks each published template of the folder $LLS_CHAT_TEMPLATES, for example of
+ * llama.cpp's models/templates. */
 static void test_what_published_templates_write_is_read(void **state)
 {
   (void)state;
