@@ -4,8 +4,20 @@
 
 #include <stdio.h>
 
+#include "config.h"
 #include "core/api/store/store_front.h"
 #include "core/config/instance_list.h"
+
+static void build(struct lls_page *page)
+{
+  static const char name[] = "llmserve_build_info";
+  char api_version[16];
+  snprintf(api_version, sizeof api_version, "%d", LLS_API_VERSION);
+  lls_page_head(page, name, "gauge",
+                "Always 1: the version, and the plugin API's, that were built.");
+  lls_page_labelled(page, name, 1, "version", PACKAGE_VERSION, "plugin_api", api_version,
+                    NULL);
+}
 
 static void step_numbers(struct lls_page *page, const struct lls_loop_status *status)
 {
@@ -401,6 +413,7 @@ static void batch_numbers(struct lls_page *page, const struct lls_api *api)
 void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status)
 {
+  build(page);
   step_numbers(page, status);
   preemptions(page, status);
   sessions(page, api->config.loop, status);
