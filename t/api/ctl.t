@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use JSON::PP;
 use LlmServer;
 use Test::More;
 
@@ -44,6 +45,36 @@ kill 'TERM', $watch;
 close $out;
 like $lines, qr{\Astate     gen  running waiting preempted  units free    steps/s\nok          2        0       0         0 +\d+          -\nok          2        0       0         0 +\d+        0\.0\n}, 'watch';
 
+# ---- JSON, and a page --------------------------------------------------------------------
+
+sub json { my ($out) = here('--json', @_) =~ /\A0 (.*)\z/s; return JSON::PP->new->utf8->decode($out // 'null') }
+is json('status')->{plugins}{scheduler}{name}, 'sarathi', 'status as JSON';
+is json('queues')->{instances}[0]{scheduler}, 'scheduler sarathi', '  and queues';
+is_deeply json('diff'), [], '  and differences, of which there are none';
+is json('reload')->{generation}, 3, '  and a reload';
+$server->configure("log_level = debug\n$ini\[plugins]\nscheduler = sarathi\n");
+my ($differs) = here('-j diff') =~ /\A1 (.*)\z/s;
+is_deeply(JSON::PP->new->decode($differs // 'null'), [{ section => 'server', key => 'log_level', running => 'info', file => 'debug', needs_restart => JSON::PP::false }], '  and a difference');
+$watch = open($out, '-|', "exec '$ctl' -j -a $server->{address} watch") or die $!;
+my $object = JSON::PP->new->utf8->decode(scalar <$out> // 'null');
+kill 'TERM', $watch;
+close $out;
+is $object->{generation}, 3, '  and watch, an object a line';
+like here('-j top'), qr/\A2 .*watch --json/, '  but not top';
+
+my $client = fork // die "fork: $!";
+if ($client == 0) { # answers while top reads
+    $server->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 200, ignore_eos => JSON::PP::true }) while 1;
+}
+my $page = here('top');
+kill 'KILL', $client;
+waitpid $client, 0;
+like $page, qr{\A0 llmserve 0\.1\.0  ok  stories260K  sarathi \+ paged \+ none \+ none$}m, 'top: its title';
+like $page, qr{^tokens/s   \d+ of prompts  [1-9]\d* of answers\nsteps      [1-9]\S*/s  of \S+ ms  with \S+ tokens\nfirst token  p50 \S+}m, '  rates of the past second';
+like $page, qr{^cache      \[#?-+\] \d+ %}m, '  and the cache';
+unlike $page, qr/\e/, '  without control sequences where there is no terminal';
+like ctl("-a 127.0.0.1:1 -c /nowhere top"), qr/\A3 llmserve-ctl: no llmserve at 127\.0\.0\.1:1/, '  and no server';
+
 like ctl("-a $server->{address} -c /nowhere diff"), qr{\A2 .*/nowhere}, 'a file that is not there';
 like here('nonsense'), qr/\A2 llmserve-ctl: no command 'nonsense'/, 'no such command';
 like ctl(''), qr/\A2 Usage: /, 'no command';
@@ -56,11 +87,11 @@ LlmServer::write_file("$folder/users",  "sk-ann ann\n");
 LlmServer::write_file("$folder/empty",  "");
 my $plugins = "[plugins]\nscheduler = sarathi\n";
 $server->configure("api_keys = users\n$ini$plugins");
-like here('reload'), qr/\A0 generation 3/, 'keys are wanted';
+like here('reload'), qr/\A0 generation 4/, 'keys are wanted';
 like here('status'), qr/\A0 llmserve/, '  one of which the file of the server names';
 like ctl("-a $server->{address} -c /nowhere status"), qr/\A1 llmserve-ctl: refused: this server wants an API key/, '  without the file there is none';
 $server->configure("admin_keys = admins\napi_keys = users\n$ini$plugins");
-like ctl("-a $server->{address} -c /nowhere -k $folder/users reload"), qr/\A0 generation 4/, '  or it is named';
+like ctl("-a $server->{address} -c /nowhere -k $folder/users reload"), qr/\A0 generation 5/, '  or it is named';
 like here('status'), qr/\A0 llmserve/, 'an admin\'s comes before';
 like here("-k $folder/users", 'status'), qr/\A1 llmserve-ctl: refused: this API key is no admin's: \/admin\/status wants one of \[server\] admin_keys\n\z/, 'a user\'s is refused';
 like here("-k $folder/empty", 'status'), qr/\A2 llmserve-ctl: \S+empty: there is no key in it/, 'a file without';

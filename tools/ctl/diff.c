@@ -7,38 +7,36 @@
 #include "core/config/config.h"
 #include "tools/ctl/print.h"
 
-/* Prints the keys of a section that differ; `live`: a reload can change at least one of
+/* Appends the keys of a section that differ; `live`: a reload can change at least one of
  * them. */
-static int diff_section(const json_t *running, const struct lls_config *file,
-                        const char *section, const struct lls_param_table *table,
-                        bool live)
+static void diff_section(const json_t *running, const struct lls_config *file,
+                         const char *section, const struct lls_param_table *table,
+                         bool live, json_t *list)
 {
   const json_t *values = json_object_get(running, section);
-  int n = 0;
   for (size_t i = 0; i < table->n; i++) {
     const struct lls_param *p = &table->params[i];
     const char *before = json_string_value(json_object_get(values, p->name));
     const char *after = lls_config_text(file, section, p);
     if (before != NULL && strcmp(before, after) == 0)
       continue;
-    printf("[%s] %s: '%s' runs, the file says '%s'%s\n", section, p->name,
-           before != NULL ? before : "(nothing)", after,
-           live || (p->flags & LLS_PARAM_RELOADABLE) ? "" : ": needs a restart");
-    n++;
+    bool restart = !live && !(p->flags & LLS_PARAM_RELOADABLE);
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s?, s:s, s:b}", "section",
+                                          section, "key", p->name, "running", before,
+                                          "file", after, "needs_restart", restart));
   }
-  return n;
 }
 
-static int diff_policy(const json_t *running, const struct lls_config *file,
-                       const struct lls_policy *policy)
+static void diff_policy(const json_t *running, const struct lls_config *file,
+                        const struct lls_policy *policy, json_t *list)
 {
   char section[128];
   const struct lls_plugin *d = policy->module->descriptor;
   snprintf(section, sizeof section, "%s.%s", lls_plugin_kind_name(d->kind), d->id);
-  return diff_section(running, file, section, &policy->module->params, true);
+  diff_section(running, file, section, &policy->module->params, true, list);
 }
 
-int ctl_diff(const json_t *running, const char *path)
+int ctl_diff(const json_t *running, const char *path, json_t *list)
 {
   struct lls_config file;
   struct lls_config_errors errors = {0};
@@ -48,11 +46,29 @@ int ctl_diff(const json_t *running, const char *path)
   lls_config_errors_free(&errors);
   if (rc < 0)
     return rc;
-  int n = 0;
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
-    n += diff_section(running, &file, s->name, &s->table, false);
+    diff_section(running, &file, s->name, &s->table, false, list);
   for (uint32_t i = 0; i < LLS_KINDS; i++)
-    n += diff_policy(running, &file, &file.policies.by_kind[i]);
+    diff_policy(running, &file, &file.policies.by_kind[i], list);
   lls_config_free(&file);
-  return n;
+  return (int)json_array_size(list);
+}
+
+void ctl_print_diff(const json_t *list)
+{
+  size_t i;
+  const json_t *item;
+  if (json_array_size(list) == 0)
+    puts("no differences");
+  json_array_foreach(list, i, item)
+  {
+    const char *before = json_string_value(json_object_get(item, "running"));
+    printf("[%s] %s: '%s' runs, the file says '%s'%s\n",
+           json_string_value(json_object_get(item, "section")),
+           json_string_value(json_object_get(item, "key")),
+           before != NULL ? before : "(nothing)",
+           json_string_value(json_object_get(item, "file")),
+           json_is_true(json_object_get(item, "needs_restart")) ? ": needs a restart"
+                                                                : "");
+  }
 }

@@ -18,6 +18,7 @@
 #include "tools/ctl/ask.h"
 #include "tools/ctl/key.h"
 #include "tools/ctl/print.h"
+#include "tools/ctl/top.h"
 
 #define DEFAULT_CONFIG  LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
 #define EXIT_REFUSED    1
@@ -35,6 +36,7 @@ static const char usage[] =
     "  reload   change to what the file says now; the reason if that is refused\n"
     "  diff     keys in which the file differs from what runs; status 1 if any does\n"
     "  watch    a line a second, until interrupted\n"
+    "  top      rates, latencies and requests on one page, each second; q ends it\n"
     "  drain    take no new requests, finish what runs, exit\n"
     "  whatif   would other policies have been better? Its options are those of\n"
     "           llmserve-whatif(1) and stand behind it\n"
@@ -45,6 +47,8 @@ static const char usage[] =
     "  -k, --key-file=FILE      file that begins with the API key to send; else that of\n"
     "                           LLMSERVE_ADMIN_KEY, or the first of the admin_keys, or\n"
     "                           of the api_keys, that the server's file names\n"
+    "  -j, --json               print the server's answer as JSON; of diff a list, of\n"
+    "                           watch an object a line\n"
     "  -m, --model=NAME         which one of [models]; without it status, reload and\n"
     "                           drain are about all\n"
     "  -h, --help               show this\n"
@@ -55,6 +59,7 @@ struct arguments {
   const char *config, *command;
   const char *key_file; /* NULL: see key.c */
   const char *model;    /* NULL: none is named */
+  bool json;
 };
 
 /* ---- commands ---------------------------------------------------------------------- */
@@ -79,17 +84,10 @@ static int ask(const struct ctl_server *server, const char *method, const char *
   return EXIT_REFUSED;
 }
 
-/* Sends a request and prints the answer. */
-static int tell(const struct ctl_server *server, const char *method, const char *path,
-                void (*print)(const json_t *answer))
+static void print_json(const json_t *answer)
 {
-  json_t *answer;
-  int rc = ask(server, method, path, &answer);
-  if (rc != 0)
-    return rc;
-  print(answer);
-  json_decref(answer);
-  return 0;
+  json_dumpf(answer, stdout, JSON_INDENT(2));
+  putchar('\n');
 }
 
 static void print_reloaded(const json_t *answer)
@@ -105,31 +103,91 @@ static void print_draining(const json_t *answer)
   puts("draining");
 }
 
-static int diff(const struct ctl_server *server, const char *path)
+static int diff(const struct ctl_server *server, const struct arguments *a)
 {
-  json_t *running;
+  json_t *running, *list = json_array();
   int rc = ask(server, "GET", "/admin/config", &running);
-  if (rc != 0)
-    return rc;
-  int n = ctl_diff(json_object_get(running, "sections"), path);
-  json_decref(running);
-  if (n == 0)
-    puts("no differences");
-  return n < 0 ? EXIT_USAGE : n > 0 ? EXIT_REFUSED : 0;
+  if (rc == 0) {
+    int n = ctl_diff(json_object_get(running, "sections"), a->config, list);
+    if (n >= 0)
+      (a->json ? print_json : ctl_print_diff)(list);
+    json_decref(running);
+    rc = n < 0 ? EXIT_USAGE : n > 0 ? EXIT_REFUSED : 0;
+  }
+  json_decref(list);
+  return rc;
 }
 
-static int watch(const struct ctl_server *server)
+static int watch(const struct ctl_server *server, const struct arguments *a)
 {
   json_t *before = NULL, *status;
   int rc;
   for (int line = 0; (rc = ask(server, "GET", "/admin/status", &status)) == 0; line++) {
-    ctl_print_watch(status, before, 1, line % LINES_A_HEADING == 0);
+    if (a->json) {
+      json_dumpf(status, stdout, JSON_COMPACT);
+      puts("");
+      fflush(stdout);
+    } else {
+      ctl_print_watch(status, before, 1, line % LINES_A_HEADING == 0);
+    }
     json_decref(before);
     before = status;
     sleep(1);
   }
   json_decref(before);
   return rc;
+}
+
+static int top(const struct ctl_server *server, const struct arguments *a)
+{
+  struct lls_error err = {0};
+  if (a->json) {
+    fputs("llmserve-ctl: top has no JSON: `watch --json` has\n", stderr);
+    return EXIT_USAGE;
+  }
+  int rc = ctl_top(server, &err);
+  if (rc != 0)
+    fprintf(stderr, "llmserve-ctl: %s%s\n", rc > 0 ? "refused: " : "", err.text);
+  return rc < 0 ? EXIT_SILENCE : rc > 0 ? EXIT_REFUSED : 0;
+}
+
+/* A command is a request whose answer is printed, or has a function of its own. */
+static const struct command {
+  const char *name, *method, *path;
+  void (*print)(const json_t *answer);
+  int (*run)(const struct ctl_server *server, const struct arguments *a);
+} commands[] = {
+    {"status", "GET", "/admin/status", ctl_print_status, NULL},
+    {"queues", "GET", "/admin/queues", ctl_print_queues, NULL},
+    {"plugins", "GET", "/admin/status", ctl_print_plugins, NULL},
+    {"reload", "POST", "/admin/reload", print_reloaded, NULL},
+    {"drain", "POST", "/admin/drain", print_draining, NULL},
+    {"diff", NULL, NULL, NULL, diff},
+    {"watch", NULL, NULL, NULL, watch},
+    {"top", NULL, NULL, NULL, top},
+};
+
+/* Carries out the command and returns the exit status. */
+static int carry_out(const struct arguments *a, const struct ctl_server *server)
+{
+  const struct command *c = NULL;
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(commands[i].name, a->command) == 0)
+      c = &commands[i];
+  if (c == NULL) {
+    fprintf(stderr, "llmserve-ctl: no command '%s'; see llmserve-ctl --help\n",
+            a->command);
+    return EXIT_USAGE;
+  }
+  if (c->run != NULL)
+    return c->run(server, a);
+  json_t *answer;
+  int rc = ask(server, c->method, c->path, &answer);
+  if (rc != 0)
+    return rc;
+  (a->json ? print_json : c->print)(answer);
+  json_decref(answer);
+  return 0;
 }
 
 /* ---- the command line --------------------------------------------------------- */
@@ -140,12 +198,13 @@ static int parse(int argc, char **argv, struct arguments *out)
       {"address", required_argument, NULL, 'a'},
       {"config", required_argument, NULL, 'c'},
       {"key-file", required_argument, NULL, 'k'},
+      {"json", no_argument, NULL, 'j'},
       {"model", required_argument, NULL, 'm'},
       {"help", no_argument, NULL, 'h'},
       {"version", no_argument, NULL, 'V'},
       {NULL, 0, NULL, 0},
   };
-  for (int c; (c = getopt_long(argc, argv, "a:c:k:m:hV", options, NULL)) != -1;) {
+  for (int c; (c = getopt_long(argc, argv, "a:c:k:jm:hV", options, NULL)) != -1;) {
     if (c == '?')
       return -1;
     else if (c == 'a')
@@ -156,6 +215,8 @@ static int parse(int argc, char **argv, struct arguments *out)
       out->key_file = optarg;
     else if (c == 'm')
       out->model = optarg;
+    else if (c == 'j')
+      out->json = true;
     else
       out->command = c == 'h' ? "help" : "version";
   }
@@ -167,27 +228,6 @@ static int parse(int argc, char **argv, struct arguments *out)
 static void ignore_line(void *context, unsigned line, const char *sentence)
 {
   (void)context, (void)line, (void)sentence; /* ignored: llmserve or `diff` reports it */
-}
-
-/* Carries out the command and returns the exit status. */
-static int command(const struct arguments *a, const struct ctl_server *server)
-{
-  if (strcmp(a->command, "status") == 0)
-    return tell(server, "GET", "/admin/status", ctl_print_status);
-  if (strcmp(a->command, "queues") == 0)
-    return tell(server, "GET", "/admin/queues", ctl_print_queues);
-  if (strcmp(a->command, "plugins") == 0)
-    return tell(server, "GET", "/admin/status", ctl_print_plugins);
-  if (strcmp(a->command, "reload") == 0)
-    return tell(server, "POST", "/admin/reload", print_reloaded);
-  if (strcmp(a->command, "diff") == 0)
-    return diff(server, a->config);
-  if (strcmp(a->command, "watch") == 0)
-    return watch(server);
-  if (strcmp(a->command, "drain") == 0)
-    return tell(server, "POST", "/admin/drain", print_draining);
-  fprintf(stderr, "llmserve-ctl: no command '%s'; see llmserve-ctl --help\n", a->command);
-  return EXIT_USAGE;
 }
 
 /* Returns the path of the admin socket that the INI names, relative to its folder, if
@@ -224,7 +264,7 @@ static int run(const struct arguments *a)
   int rc = ctl_find_key(a->key_file, has_ini ? &ini : NULL, key, &err);
   if (rc < 0)
     fprintf(stderr, "llmserve-ctl: %s\n", err.text);
-  rc = rc < 0 ? EXIT_USAGE : command(a, &server);
+  rc = rc < 0 ? EXIT_USAGE : carry_out(a, &server);
   lls_ini_free(&ini);
   free(socket);
   return rc;

@@ -15,8 +15,10 @@ void ctl_print_watch(const json_t *status, const json_t *before, double seconds,
                      int heading);
 
 /* ---- diff.c */
-/* Prints each key whose text differs, and whether a reload can change it. Returns their
- * number; < 0: the file cannot be loaded, and the reason was printed. */
-int ctl_diff(const json_t *running, const char *path);
+/* Appends to `list` an object for each key whose text differs: section, key, running
+ * (null: the server does not have it), file, needs_restart. Returns their number; < 0:
+ * the file cannot be loaded, and the reason was printed. */
+int ctl_diff(const json_t *running, const char *path, json_t *list);
+void ctl_print_diff(const json_t *list);
 
 #endif
