@@ -112,7 +112,8 @@ static void stats(void *self, const struct lls_sink *sink)
     const char *name;
     double value;
   } figures[] = {
-      {"step_ms", w->room.within_ns != LLS_NEVER ? (double)w->room.within_ns * 1e-6 : NAN},
+      {"step_ms",
+       w->room.within_ns != LLS_NEVER ? (double)w->room.within_ns * 1e-6 : NAN},
       {"memory_price", w->learned.memory_price},
       {"headroom_tokens", w->learned.headroom},
       {"mean_answer_tokens", w->learned.output},
