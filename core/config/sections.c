@@ -8,6 +8,7 @@
  * one in the section.
  */
 #include "core/config/config.h"
+#include "core/config/loading.h"
 #include "core/config/instance_list.h"
 #include "core/device/isa.h"
 #include "core/ranks/ranks.h"
@@ -539,31 +540,6 @@ static const struct lls_param models_params[] = {
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
-typedef struct lls_tenant_limits tenants;
-static const struct lls_param tenants_params[] = {
-    LLS_PARAM_INT(tenants, requests_per_minute, "0", 0, 1000000000, "requests",
-                  "most requests that a tenant may begin in a minute, 0 is no limit; "
-                  "further ones are answered with 429 and Retry-After",
-                  .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(
-        tenants, tokens_per_minute, "0", 0, 1000000000000, "tokens",
-        "most tokens of a tenant's prompts and answers in a minute, 0 is no limit; "
-        "counted when they are computed; lines of batches count too, and wait",
-        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(tenants, requests_at_once, "0", 0, 1000000000, "requests",
-                  "most requests of one tenant that are not yet answered, 0 is no limit",
-                  .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(
-        tenants, file_bytes, "0", 0, 1ll << 50,
-        "most bytes of one tenant's files, 0 is no limit; a further upload is "
-        "answered with 413",
-        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(tenants, response_bytes, "0", 0, 1ll << 50,
-                    "most bytes of one tenant's stored responses, of which the oldest "
-                    "are deleted first; 0: only [server] stored_responses limits them",
-                    .flags = LLS_PARAM_RELOADABLE),
-};
-
 const struct lls_section lls_sections[] = {
     {"server", "the HTTP side", TABLE(server_params, server),
      offsetof(struct lls_config, server)},
@@ -595,6 +571,7 @@ const struct lls_section lls_sections[] = {
     {"tenants",
      "limits of each tenant, which an API key names; a section [tenant.NAME] has the "
      "same keys, for values that differ for one tenant",
-     TABLE(tenants_params, tenants), offsetof(struct lls_config, tenants)},
+     TABLE(lls_tenants_params, struct lls_tenant_limits),
+     offsetof(struct lls_config, tenants)},
     {.name = NULL},
 };
