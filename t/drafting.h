@@ -41,6 +41,7 @@ struct drafting {
   uint32_t chunk;             /* most tokens of a prompt in a step */
   uint32_t preempt_every;     /* steps; 0: only where memory is short */
   uint32_t preempt_mode;
+  uint32_t form; /* enum lls_form of all runs; 0: the manager's choice */
   struct dice dice;
   bool is_short; /* a request did not get memory in the last step */
   uint32_t step;
@@ -134,6 +135,7 @@ static inline void drafting_run(struct drafting *d, const struct lls_request *r,
   if (tokens == 0)
     return;
   lls_plan_run(out, r, tokens);
+  out->items[out->n_items - 1].form = d->form;
   *left -= tokens;
   if (tokens < pending || d->kind == DRAFTING_NONE || r->generated_tokens == 0)
     return;
@@ -168,6 +170,8 @@ static inline void drafting_refused(void *self, const struct lls_request *r,
 {
   (void)self;
   (void)r;
+  if (refusal == LLS_REFUSED_POSTPONED)
+    return;
   assert_int_equal(refusal, LLS_REFUSED_NO_MEMORY);
   drafting.is_short = true;
 }

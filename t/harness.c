@@ -82,6 +82,8 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .groups = o->groups ? lls_cache_groups(&h->cache.module->cache) : 0,
       .gives_back =
           o->groups && lls_cache_keeps(&h->cache.module->cache, LLS_GROUP_WINDOW),
+      .keeps_states =
+          o->groups && lls_cache_keeps(&h->cache.module->cache, LLS_GROUP_STATE),
       .block_tokens = o->block_tokens,
       .cache_bytes = o->device_units * half,
       .pool.host_memory = (int64_t)(o->host_units * half),

@@ -104,6 +104,10 @@ struct lls_device_step {
   /* (n_spans) what the rows do to states; a sequence's are in its order */
   const struct lls_state_span *spans;
   uint32_t n_spans;
+  /* Host memory for a layer's state of each span with target NO_STATE, if the device's
+   * memory is the host's; else NULL */
+  void *spare;
+  size_t spare_bytes; /* of a span */
   /* For an asynchronous device: all lists of the step, pinned; else NULL. */
   const struct lls_block_entry *entries;
   size_t n_entries;

@@ -20,9 +20,11 @@
 /* Consecutive rows of one sequence, which begin with one state and leave another. */
 struct lls_state_span {
   uint32_t source; /* block of the state before the rows; NO_STATE: all zeros */
-  uint32_t target; /* block of the state after them; may be `source` */
+  uint32_t target; /* block of the state after them; may be `source`; NO_STATE: no
+                      operation reads it, as the rows are guesses */
   uint32_t first_row, n_rows;
-  uint32_t turn; /* spans of a sequence are computed in turn, from 0 on */
+  uint32_t turn;  /* spans of a sequence are computed in turn, from 0 on */
+  uint32_t spare; /* its number among those with target NO_STATE */
 };
 
 /*

@@ -99,10 +99,12 @@ size_t lls_engine_buffer_bytes(const struct lls_engine *e)
   size_t vocab = (e->shard.rank == 0 ? logit_columns(c) : 0) +
                  (lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0);
   size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden +
-                 lls_engine_input_numbers(e) + lls_engine_stream_numbers(e);
+                 lls_engine_input_numbers(e) + lls_engine_stream_numbers(e) +
+                 lls_engine_tail_numbers(e);
   return (e->options.max_tokens * per_row + inner) *
              lls_dtype_bytes(e->device->activation_type) +
-         lls_engine_index_bytes(e) + e->max_logit_rows * vocab * sizeof(float);
+         lls_engine_index_bytes(e) + lls_engine_spares_bytes(e) +
+         e->max_logit_rows * vocab * sizeof(float);
 }
 
 int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
@@ -144,6 +146,8 @@ int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
   if (rc == 0)
     rc = lls_engine_make_index(e);
   if (rc == 0)
+    rc = lls_engine_make_tails(e);
+  if (rc == 0)
     rc = lls_engine_make_adapters(e, lls_engine_slots(e));
   return rc < 0
              ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
@@ -162,5 +166,6 @@ void lls_engine_free_activations(struct lls_engine *e)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);
   lls_engine_free_mixture(e);
+  lls_engine_free_tails(e);
   lls_engine_free_adapters(e);
 }

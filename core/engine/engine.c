@@ -178,9 +178,6 @@ const char *lls_engine_why_no_drafts(const struct lls_engine *e)
     return "an encoder makes no tokens";
   if (e->device->asynchronous && !e->device->is_host)
     return "this device's kernels draw one token of a sequence in a step";
-  for (uint32_t i = 0; i < e->caps.n_groups; i++)
-    if (lls_engine_group_is_state(e, i))
-      return "this model's layers fold tokens into states, which forget none";
   return NULL;
 }
 

@@ -186,6 +186,15 @@ int lls_engine_submit(struct lls_engine *, const struct lls_engine_batch *,
 int lls_engine_wait(struct lls_engine *, struct lls_engine_result *,
                     struct lls_error *err);
 
+/*
+ * After lls_engine_wait: the first n guesses of the step's i-th sequence are text;
+ * without a call none are. lls_engine_settle then makes them part of the sequence's
+ * state, before anything else uses the pool. It returns the nanoseconds that this took, 0
+ * for models without states, or a negative errno, which is fatal as in lls_engine_wait.
+ */
+void lls_engine_accept(struct lls_engine *, uint32_t sequence, uint32_t n);
+int64_t lls_engine_settle(struct lls_engine *, struct lls_error *err);
+
 /* [rank 0] Ends the other ranks, unless the group has failed. No step may follow. */
 void lls_engine_dismiss(struct lls_engine *);
 /* [rank 0] Sends a note to the other ranks, which receive it between the same two
@@ -197,7 +206,12 @@ struct lls_engine_note {
   size_t bytes;
 };
 
-enum { LLS_RECEIVED_END, LLS_RECEIVED_STEP, LLS_RECEIVED_NOTE };
+enum {
+  LLS_RECEIVED_END,
+  LLS_RECEIVED_STEP,
+  LLS_RECEIVED_NOTE,
+  LLS_RECEIVED_ACCEPTED, /* lls_engine_settle is due */
+};
 
 /* [other ranks] Waits for rank 0's next message and returns which of the above it is: a
  * step or a note, valid until the next call, or the end of this rank. Returns a

@@ -75,6 +75,28 @@ struct lls_engine_group {
 struct lls_layer_place {
   uint32_t group, index; /* its number among the layers of that group */
   uint64_t at;           /* bytes before its state in a block */
+  uint64_t tail;         /* numbers before its tail in tails.memory */
+};
+
+/* A sequence of the step whose guesses are not in its state yet; tails.c. */
+struct lls_engine_fold {
+  uint32_t sequence;
+  uint32_t first, n; /* its rows of each layer's tail */
+  uint32_t accepted;
+  uint32_t known; /* tokens that its state has seen */
+  uint32_t block; /* the state's */
+  uint32_t first_copy, n_copies;
+};
+
+struct lls_engine_tails {
+  void *memory;   /* of each layer with a state: rows, then gates; NULL: none is kept */
+  void *spare;    /* see lls_device_step */
+  uint32_t *rows; /* (draft_rows) n_rows guesses of the step */
+  uint32_t n_rows, n_folds, n_copies;
+  struct lls_engine_fold *folds; /* (sequences that may have guesses) */
+  /* (draft_rows) states between guesses that lists want a copy of */
+  struct lls_block_entry *copies;
+  struct lls_state_span *spans; /* (2 draft_rows) */
 };
 
 struct lls_engine {
@@ -153,6 +175,7 @@ struct lls_engine {
   struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_blocks) */
 
   struct lls_engine_adapters adapters;
+  struct lls_engine_tails tails;
 
   struct lls_table_cache
       table_cache; /* block tables of the previous and this step; table_cache.c */
@@ -226,9 +249,31 @@ static inline bool lls_engine_group_is_state(const struct lls_engine *e, uint32_
  * names blocks that exist. */
 int lls_engine_check_states(const struct lls_engine *, const struct lls_group_list *,
                             uint32_t group, uint32_t context, struct lls_error *err);
-/* Adds the spans of a sequence's rows, from first_row on. */
+/* Adds the spans of a sequence's rows, from first_row on, and its guesses' tail. */
 void lls_engine_lay_out_spans(struct lls_engine *, const struct lls_engine_sequence *,
-                              uint32_t first_row);
+                              uint32_t index, uint32_t first_row);
+
+/* tails.c: guesses of sequences with states. The first two are 0 where there are no
+ * tails. */
+size_t lls_engine_tail_numbers(const struct lls_engine *);
+size_t lls_engine_spares_bytes(const struct lls_engine *);
+int lls_engine_make_tails(struct lls_engine *);
+void lls_engine_free_tails(struct lls_engine *);
+void lls_engine_begin_tails(struct lls_engine *);
+/* Adds a sequence's guesses, whose first one is at first_row, with its list of states. */
+void lls_engine_add_tail(struct lls_engine *, const struct lls_engine_sequence *,
+                         const struct lls_group_list *, uint32_t index,
+                         uint32_t first_row);
+/* A layer's tail: its rows, each of `columns` numbers, followed by its gates. */
+void *lls_engine_tail_of(const struct lls_engine *, uint32_t layer);
+void *lls_engine_tail_gates(const struct lls_engine *, uint32_t layer, uint32_t columns);
+
+/* engine_step.c */
+int64_t lls_engine_now(const struct lls_engine *);
+/* Reports a failure to the whole group, so that no rank continues after one has failed.
+ */
+int lls_engine_tell_ranks(struct lls_engine *, int rc, const struct lls_error *why,
+                          struct lls_error *err);
 
 /* Checks that the source engine of each pull in a batch has a pool that this one can
  * copy from. */
@@ -241,6 +286,9 @@ void lls_engine_message_free(struct lls_engine_message *);
 /* [rank 0] Sends the batch to every rank. */
 int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
                     struct lls_error *err);
+/* [rank 0] Sends how many guesses were accepted, which the others fold before the next
+ * step. */
+int lls_engine_send_accepted(struct lls_engine *, struct lls_error *err);
 
 /* pool_size.c */
 /* Ranks that take of the same memory. */

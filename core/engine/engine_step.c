@@ -14,7 +14,7 @@
 
 #include "core/engine/engine_internal.h"
 
-static int64_t now_ns(const struct lls_engine *e)
+int64_t lls_engine_now(const struct lls_engine *e)
 {
   if (e->options.clock != NULL)
     return e->options.clock(e->options.clock_context);
@@ -256,7 +256,7 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
 {
   uint32_t first = e->step.n_rows;
   lay_out_groups(e, s, index);
-  lls_engine_lay_out_spans(e, s, first);
+  lls_engine_lay_out_spans(e, s, index, first);
   memcpy(e->tokens + first, s->tokens, s->n_tokens * sizeof *s->tokens);
   for (uint32_t i = 0; i < s->n_tokens; i++) {
     e->positions[first + i] = (int32_t)(s->context + i);
@@ -335,6 +335,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   e->n_score_rows = e->n_pooled_rows = 0;
   e->restores = e->attends_hidden = false;
   e->scratch_used = 0;
+  lls_engine_begin_tails(e);
   for (uint32_t i = 0; i < batch->n_sequences; i++) {
     add_sequence(e, &batch->sequences[i], i);
     add_scores(e, i, &batch->sequences[i]);
@@ -412,7 +413,7 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
   const struct lls_device_ops *ops = e->device->ops;
   lay_out(e, batch);
   e->copies = batch->n_copies > 0;
-  e->started_ns = now_ns(e);
+  e->started_ns = lls_engine_now(e);
   int rc = start_copies(e, batch, err);
   if (rc < 0)
     return rc;
@@ -440,10 +441,8 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
   return 0;
 }
 
-/* Reports a failure to the whole group, so that no rank continues after one has failed.
- */
-static int tell_ranks(struct lls_engine *e, int rc, const struct lls_error *why,
-                      struct lls_error *err)
+int lls_engine_tell_ranks(struct lls_engine *e, int rc, const struct lls_error *why,
+                          struct lls_error *err)
 {
   if (rc < 0 && lls_engine_is_shared(e))
     lls_ranks_fail(e->options.ranks, lls_error_text(why, rc));
@@ -464,7 +463,7 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
     rc = lls_engine_send(e, batch, &why);
   if (rc == 0)
     rc = start(e, batch, &why);
-  return tell_ranks(e, rc, &why, err);
+  return lls_engine_tell_ranks(e, rc, &why, err);
 }
 
 /* Returns true if the last thing that other ranks do in the step is not a sum: then they
@@ -504,9 +503,9 @@ int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
       .n_sequences = e->step.n_sequences,
       .sampled = e->result,
       .n_rows = e->step.n_rows,
-      .duration_ns = now_ns(e) - e->started_ns,
+      .duration_ns = lls_engine_now(e) - e->started_ns,
   };
-  return tell_ranks(e, rc, &why, err);
+  return lls_engine_tell_ranks(e, rc, &why, err);
 }
 
 const float *lls_engine_logits(const struct lls_engine *e, uint32_t sequence)

@@ -69,6 +69,12 @@ void lls_engine_scale(const struct lls_forward *, float factor, uint32_t columns
 void lls_engine_convolve(struct lls_forward *, uint32_t layer, const void *h);
 void lls_engine_delta(struct lls_forward *, uint32_t layer, const void *h);
 void lls_engine_space(struct lls_forward *, uint32_t layer, const void *h);
+/* Folds rows of a layer, and their gates, as the step's spans say. */
+void lls_engine_fold_rows(const struct lls_forward *, uint32_t layer, void *rows,
+                          const void *gates);
+/* tails.c: keeps the rows of guesses, and their gates if there are any. */
+void lls_engine_keep_tail(const struct lls_forward *, uint32_t layer, const void *rows,
+                          uint32_t columns, const void *gates);
 /* mixture.c: sets y to the output of the layer's experts for input (n_rows, hidden), or
  * adds the output to y. */
 void lls_engine_mix(const struct lls_forward *, uint32_t layer, const void *input,

@@ -19,7 +19,7 @@
 
 #include "core/engine/engine_internal.h"
 
-enum { GO_HOME, STEP, NOTE, ADAPTER };
+enum { GO_HOME, STEP, NOTE, ADAPTER, ACCEPTED };
 
 struct header {
   uint32_t n_sequences, n_copies, n_entries, reserved;
@@ -193,6 +193,24 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
   return rc < 0 ? lls_ranks_failed(ranks, err) : 0;
 }
 
+int lls_engine_send_accepted(struct lls_engine *e, struct lls_error *err)
+{
+  struct lls_engine_message *m = &e->message;
+  struct lls_ranks *ranks = e->options.ranks;
+  const struct lls_engine_tails *t = &e->tails;
+  LLS_CHECK(e->shard.rank == 0);
+  if (grow((void **)&m->words, &m->room, t->n_folds, sizeof *m->words) < 0)
+    return lls_fail(err, -ENOMEM, "no memory to send accepted guesses to other ranks");
+  for (uint32_t i = 0; i < t->n_folds; i++)
+    m->words[i] = t->folds[i].accepted;
+  struct lls_engine_announcement a = {.kind = ACCEPTED,
+                                      .bytes = t->n_folds * sizeof *m->words};
+  int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
+  if (rc == 0)
+    rc = ranks->ops->broadcast(ranks, m->words, a.bytes);
+  return rc < 0 ? lls_ranks_failed(ranks, err) : 0;
+}
+
 int lls_engine_tell(struct lls_engine *e, const void *note, size_t bytes)
 {
   struct lls_ranks *ranks = e->options.ranks;
@@ -333,6 +351,13 @@ static int receive_one(struct lls_engine *e, struct lls_engine_announcement *a,
   return a->kind == GO_HOME ? 0 : receive_words(e, a->bytes, err);
 }
 
+static void take_accepted(struct lls_engine *e)
+{
+  LLS_CHECK(e->message.n == e->tails.n_folds);
+  for (uint32_t i = 0; i < e->tails.n_folds; i++)
+    e->tails.folds[i].accepted = e->message.words[i];
+}
+
 int lls_engine_receive(struct lls_engine *e, struct lls_engine_batch *batch,
                        struct lls_engine_note *note, struct lls_error *err)
 {
@@ -354,6 +379,10 @@ int lls_engine_receive(struct lls_engine *e, struct lls_engine_batch *batch,
   if (a.kind == NOTE) {
     *note = (struct lls_engine_note){.data = m->words, .bytes = a.bytes};
     return LLS_RECEIVED_NOTE;
+  }
+  if (a.kind == ACCEPTED) {
+    take_accepted(e);
+    return LLS_RECEIVED_ACCEPTED;
   }
   rc = read_batch(e, batch);
   return rc < 0 ? lls_fail(err, rc, "no memory for a step of %zu words", m->n)

@@ -14,7 +14,7 @@ void lls_engine_scale(const struct lls_forward *s, float factor, uint32_t column
 }
 
 /* LFM2: the input makes two gates and x; x between them goes through a convolution. */
-void lls_engine_convolve(struct lls_forward *s, uint32_t layer, const void *h)
+static void fold_convolution(const struct lls_forward *s, uint32_t layer, void *rows)
 {
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
@@ -30,8 +30,16 @@ void lls_engine_convolve(struct lls_forward *s, uint32_t layer, const void *h)
       .after = r->channels,
       .x = 2 * r->channels,
   };
-  s->ops->linear(s->device, w->qkv, h, s->n_rows, LLS_STORE_SET, e->act.wide);
-  s->ops->conv(s->device, &shape, e->act.wide, e->act.narrow);
+  s->ops->conv(s->device, &shape, rows, e->act.narrow);
+}
+
+void lls_engine_convolve(struct lls_forward *s, uint32_t layer, const void *h)
+{
+  struct lls_engine *e = s->e;
+  s->ops->linear(s->device, e->weights.layers[layer].qkv, h, s->n_rows, LLS_STORE_SET,
+                 e->act.wide);
+  lls_engine_keep_tail(s, layer, e->act.wide, 3 * e->config.recurrent.channels, NULL);
+  fold_convolution(s, layer, e->act.wide);
   s->attended = e->act.narrow;
 }
 
@@ -48,13 +56,13 @@ static void *behind_rows(const struct lls_forward *s, uint32_t columns)
 #define LENGTH_EPSILON 1e-6f
 
 /* Rows are q, k, v and z; the gates b and a follow all rows. */
-void lls_engine_delta(struct lls_forward *s, uint32_t layer, const void *h)
+static void fold_delta(const struct lls_forward *s, uint32_t layer, void *rows,
+                       const void *gates)
 {
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
   const struct lls_recurrent_config *r = &e->config.recurrent;
   uint32_t channels = lls_delta_channels(r), columns = lls_mix_columns(&e->config, layer);
-  char *rows = e->act.wide, *gates = behind_rows(s, columns);
   const struct lls_conv_shape conv = {
       .at = e->places[layer].at,
       .channels = channels,
@@ -77,18 +85,29 @@ void lls_engine_delta(struct lls_forward *s, uint32_t layer, const void *h)
       .dt_bias = w->recurrent.dt_bias,
       .columns = columns,
   };
+  s->ops->conv(s->device, &conv, rows, NULL);
+  s->ops->delta(s->device, &delta, rows, gates, e->act.narrow);
+}
+
+void lls_engine_delta(struct lls_forward *s, uint32_t layer, const void *h)
+{
+  struct lls_engine *e = s->e;
+  const struct lls_layer_weights *w = &e->weights.layers[layer];
+  const struct lls_recurrent_config *r = &e->config.recurrent;
+  uint32_t columns = lls_mix_columns(&e->config, layer);
+  char *rows = e->act.wide, *gates = behind_rows(s, columns);
   const struct lls_gated_norm_shape norm = {
       .groups = r->value_heads,
       .columns = r->value_dim,
       .epsilon = e->config.norm_epsilon,
       .weight = w->recurrent.norm,
       .gate_columns = columns,
-      .gate = channels,
+      .gate = lls_delta_channels(r),
   };
   s->ops->linear(s->device, w->qkv, h, s->n_rows, LLS_STORE_SET, rows);
   s->ops->linear(s->device, w->gates, h, s->n_rows, LLS_STORE_SET, gates);
-  s->ops->conv(s->device, &conv, rows, NULL);
-  s->ops->delta(s->device, &delta, rows, gates, e->act.narrow);
+  lls_engine_keep_tail(s, layer, rows, columns, gates);
+  fold_delta(s, layer, rows, gates);
   s->ops->norm_gated(s->device, &norm, rows, s->n_rows, e->act.narrow);
   s->attended = e->act.narrow;
 }
@@ -126,13 +145,13 @@ static void space_products(struct lls_forward *s, const struct lls_layer_weights
   lls_engine_scale(s, f->steps, r->value_heads, steps);
 }
 
-void lls_engine_space(struct lls_forward *s, uint32_t layer, const void *h)
+static void fold_space(const struct lls_forward *s, uint32_t layer, void *rows,
+                       const void *steps)
 {
   struct lls_engine *e = s->e;
   const struct lls_layer_weights *w = &e->weights.layers[layer];
   const struct lls_recurrent_config *r = &e->config.recurrent;
   const struct lls_conv_shape conv = space_conv(e, layer);
-  char *rows = e->act.wide, *steps = behind_rows(s, conv.columns);
   const struct lls_space_shape space = {
       .at = conv.at + (size_t)(r->conv_width - 1) * conv.channels * sizeof(float),
       .heads = r->value_heads,
@@ -146,6 +165,17 @@ void lls_engine_space(struct lls_forward *s, uint32_t layer, const void *h)
       .skip = w->recurrent.skip,
       .columns = conv.columns,
   };
+  s->ops->conv(s->device, &conv, rows, NULL);
+  s->ops->space(s->device, &space, rows, steps, e->act.narrow);
+}
+
+void lls_engine_space(struct lls_forward *s, uint32_t layer, const void *h)
+{
+  struct lls_engine *e = s->e;
+  const struct lls_layer_weights *w = &e->weights.layers[layer];
+  const struct lls_recurrent_config *r = &e->config.recurrent;
+  uint32_t columns = lls_space_columns(r);
+  char *rows = e->act.wide, *steps = behind_rows(s, columns);
   const struct lls_gated_norm_shape norm = {
       .groups = r->key_heads,
       .columns = r->value_heads / r->key_heads * r->value_dim,
@@ -153,14 +183,36 @@ void lls_engine_space(struct lls_forward *s, uint32_t layer, const void *h)
       .weight = w->recurrent.norm,
       .each_weight = true,
       .gate_first = !r->norm_before_gate,
-      .gate_columns = conv.columns,
-      .gate = conv.channels,
+      .gate_columns = columns,
+      .gate = lls_delta_channels(r),
   };
   space_products(s, w, h, rows, steps);
-  s->ops->conv(s->device, &conv, rows, NULL);
-  s->ops->space(s->device, &space, rows, steps, e->act.narrow);
+  lls_engine_keep_tail(s, layer, rows, columns, steps);
+  fold_space(s, layer, rows, steps);
   s->ops->norm_gated(s->device, &norm, rows, s->n_rows, e->act.narrow);
   lls_engine_scale(s, e->config.factors.folded, r->value_heads * r->value_dim,
                    e->act.narrow);
   s->attended = e->act.narrow;
+}
+
+/* ---- rows that were kept ----------------------------------------------------------- */
+
+void lls_engine_fold_rows(const struct lls_forward *s, uint32_t layer, void *rows,
+                          const void *gates)
+{
+  switch (s->e->config.layer[layer].mix) {
+  case LLS_MIX_SHORT_CONV:
+    fold_convolution(s, layer, rows);
+    return;
+  case LLS_MIX_DELTA:
+    fold_delta(s, layer, rows, gates);
+    return;
+  case LLS_MIX_SPACE:
+  case LLS_MIX_BESIDE:
+    fold_space(s, layer, rows, gates);
+    return;
+  case LLS_MIX_ATTENTION:
+  case LLS_MIX_NONE:
+    return;
+  }
 }

@@ -43,26 +43,46 @@ static uint32_t state_group(const struct lls_engine *e)
   return !e->config.encoder && lls_engine_group_is_state(e, last) ? last : UINT32_MAX;
 }
 
-void lls_engine_lay_out_spans(struct lls_engine *e, const struct lls_engine_sequence *s,
-                              uint32_t first_row)
+/* Adds the spans of the rows that are text, cut where the list wants a copy of the
+ * state. Returns the block that goes on. */
+static uint32_t lay_out_text(struct lls_engine *e, const struct lls_engine_sequence *s,
+                             const struct lls_group_list *l, struct lls_state_span *span)
 {
-  uint32_t group = state_group(e), done = 0;
+  uint32_t n_rows = s->n_tokens - s->drafts, done = 0, first_row = span->first_row;
+  for (uint32_t i = l->n_entries > 1; i < l->n_entries; i++, span->turn++) {
+    bool last = i + 1 == l->n_entries;
+    uint32_t until = last ? n_rows : l->entries[i].first_token - s->context;
+    if (until > n_rows)
+      continue; /* the step is shorter than what was reserved, or the rest are guesses */
+    LLS_CHECK(e->step.n_spans < 2 * e->options.max_tokens);
+    span->target = l->entries[i].block;
+    span->first_row = first_row + done;
+    span->n_rows = until - done;
+    e->spans[e->step.n_spans++] = *span;
+    span->source = span->target;
+    done = until;
+  }
+  return span->source;
+}
+
+void lls_engine_lay_out_spans(struct lls_engine *e, const struct lls_engine_sequence *s,
+                              uint32_t index, uint32_t first_row)
+{
+  uint32_t group = state_group(e);
   if (group == UINT32_MAX)
     return;
   const struct lls_group_list *l = &s->table->lists[group];
-  struct lls_state_span span = {.source =
-                                    s->context > 0 ? l->entries[0].block : LLS_NO_STATE};
-  for (uint32_t i = l->n_entries > 1; i < l->n_entries; i++, span.turn++) {
-    bool last = i + 1 == l->n_entries;
-    uint32_t until = last ? s->n_tokens : l->entries[i].first_token - s->context;
-    if (until > s->n_tokens)
-      continue; /* the step is shorter than what was reserved */
-    LLS_CHECK(e->step.n_spans < 2 * e->options.max_tokens);
-    span.target = l->entries[i].block;
-    span.first_row = first_row + done;
-    span.n_rows = until - done;
-    e->spans[e->step.n_spans++] = span;
-    span.source = span.target;
-    done = until;
-  }
+  struct lls_state_span span = {
+      .source = s->context > 0 ? l->entries[0].block : LLS_NO_STATE,
+      .first_row = first_row,
+  };
+  span.source = lay_out_text(e, s, l, &span);
+  if (s->drafts == 0)
+    return;
+  span.target = LLS_NO_STATE;
+  span.first_row = first_row + s->n_tokens - s->drafts;
+  span.n_rows = s->drafts;
+  span.spare = e->tails.n_folds;
+  e->spans[e->step.n_spans++] = span;
+  lls_engine_add_tail(e, s, l, index, span.first_row);
 }

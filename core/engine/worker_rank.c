@@ -42,6 +42,12 @@ static int compute_step(struct lls_engine *e, const struct lls_engine_batch *bat
   return rc < 0 ? rc : lls_engine_wait(e, &result, err);
 }
 
+static int settle(struct lls_engine *e, struct lls_error *err)
+{
+  int64_t rc = lls_engine_settle(e, err);
+  return rc < 0 ? (int)rc : 0;
+}
+
 /* Computes rank 0's steps until rank 0 ends this rank or something fails. */
 static int compute_steps(struct lls_engine *e, const struct lls_worker_rank_side *side,
                          struct lls_error *err)
@@ -54,6 +60,8 @@ static int compute_steps(struct lls_engine *e, const struct lls_worker_rank_side
       return rc;
     if (rc == LLS_RECEIVED_STEP)
       rc = compute_step(e, &batch, err);
+    else if (rc == LLS_RECEIVED_ACCEPTED)
+      rc = settle(e, err);
     else
       rc = side != NULL ? side->heed(side->context, &note, err) : 0;
     if (rc < 0)

@@ -216,6 +216,8 @@ static void book(struct lls_instance *in, uint32_t i,
   lls_block_events_note(in, live, live->context, v->cached_tokens);
   if (token == NULL)
     report_progress(in, live);
+  if (accepted > 0)
+    lls_engine_accept(in->engine, i, accepted);
   if (emitted > 0) {
     lls_lifecycle_set_state(in, live, LLS_DECODING);
     note_drafts(in, i, accepted);
@@ -303,8 +305,8 @@ static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns
   LLS_CALL(p, scheduler, on_step, &r);
 }
 
-void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result *result,
-                         int64_t started_ns)
+int lls_instance_commit(struct lls_instance *in, const struct lls_engine_result *result,
+                        int64_t started_ns)
 {
   int64_t now_ns = lls_instance_now(in);
   LLS_ON_STEP(in);
@@ -312,7 +314,9 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
   lls_disk_tier_keep(in);
   for (uint32_t i = 0; i < in->batch.n; i++)
     book(in, i, result, now_ns);
-  observe_cost(in, result->duration_ns);
+  int64_t settled_ns = lls_engine_settle(in->engine, &in->health.failure);
+  int64_t duration_ns = result->duration_ns + (settled_ns > 0 ? settled_ns : 0);
+  observe_cost(in, duration_ns);
   report(in, started_ns, now_ns);
   for (uint32_t i = 0; i < in->batch.n; i++) {
     struct lls_live *live = in->batch.live[i];
@@ -320,6 +324,7 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
       lls_lifecycle_finish(in, live, live->view.finish_reason);
   }
   in->status.step_ns_sum += lls_instance_now(in) - started_ns;
-  in->status.device_ns_sum += result->duration_ns;
-  in->masks.device_ns = result->duration_ns;
+  in->status.device_ns_sum += duration_ns;
+  in->masks.device_ns = duration_ns;
+  return settled_ns < 0 ? (int)settled_ns : 0;
 }

@@ -82,11 +82,19 @@ void lls_masks_release(struct lls_instance *in)
 
 /* ---- the masks --------------------------------------------------------------------- */
 
+/* The token has been computed, and would be a second time: a state would have it twice.
+ */
+static bool may_compute_again(const struct lls_instance *in, const struct lls_live *live)
+{
+  const struct lls_group *last = in->caps.groups[in->caps.n_groups - 1];
+  return last->kind != LLS_GROUP_STATE && may_postpone(in, live);
+}
+
 /* Fills a light mask with free units, then with units of the budget. */
 static void fill_light(struct lls_instance *in, struct lls_live *live, uint64_t *left)
 {
   uint64_t more = *left < UINT64_MAX - LLS_MASK_FREE ? LLS_MASK_FREE : 0;
-  uint64_t most = may_postpone(in, live) ? *left + more : UINT64_MAX;
+  uint64_t most = may_compute_again(in, live) ? *left + more : UINT64_MAX;
   uint64_t took = lls_constraint_fill(in, live, most);
   lls_masks_charge(in, left, took - lls_least_u64(took, more));
 }
@@ -94,7 +102,7 @@ static void fill_light(struct lls_instance *in, struct lls_live *live, uint64_t 
 /* Fills a heavy mask whose request could not be held. */
 static void fill_heavy(struct lls_instance *in, struct lls_live *live, uint64_t *left)
 {
-  uint64_t most = may_postpone(in, live) ? *left : UINT64_MAX;
+  uint64_t most = may_compute_again(in, live) ? *left : UINT64_MAX;
   if (most > 0)
     lls_masks_charge(in, left, lls_constraint_fill(in, live, most));
 }

@@ -44,8 +44,9 @@ void lls_drafter_verified(struct lls_instance *, struct lls_live *, uint32_t dra
                           uint32_t accepted);
 
 /* ---- commit.c */
-void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
-                         int64_t started_ns);
+/* Returns 0, or a negative errno after which no step may follow (health.failure). */
+int lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
+                        int64_t started_ns);
 
 /* ---- invariants.c: does nothing without --enable-checks */
 /* [step] called between two steps */

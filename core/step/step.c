@@ -278,6 +278,16 @@ static int submit(struct lls_instance *in, struct lls_engine_batch *batch)
   }
 }
 
+/* After an error of the device (health.failure): no step follows, all requests end. */
+static void break_down(struct lls_instance *in, int rc)
+{
+  in->health.failed = true;
+  atomic_store(&in->health.broken, true);
+  lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
+          (unsigned long long)in->step, lls_error_text(&in->health.failure, rc));
+  lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
+}
+
 static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)
 {
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
@@ -312,11 +322,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     return true;
   }
   lls_disk_tier_arrive_all(in);
-  in->health.failed = true;
-  atomic_store(&in->health.broken, true);
-  lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
-          (unsigned long long)in->step, lls_error_text(&in->health.failure, rc));
-  lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
+  break_down(in, rc);
   return false;
 }
 
@@ -364,13 +370,16 @@ static bool finish(struct lls_instance *in, const struct lls_engine_result *resu
                    int64_t started_ns)
 {
   bool any = in->batch.n > 0 || in->batch.n_held > 0;
+  int rc = 0;
   if (in->batch.n > 0) {
     lls_histogram_observe(&in->status.step_tokens, result->n_rows);
-    lls_instance_commit(in, result, started_ns);
+    rc = lls_instance_commit(in, result, started_ns);
   } else if (any) {
     lls_masks_fill(in);
   }
   lls_masks_release(in);
+  if (rc < 0)
+    break_down(in, rc);
   return any;
 }
 

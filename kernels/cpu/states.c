@@ -27,6 +27,16 @@ static float *state_at(const struct lls_pool *p, uint32_t block, uint64_t at)
              : (float *)(void *)(p->device + block * p->unit_bytes + at);
 }
 
+/* Where a span's state goes. */
+static float *target_of(const struct lls_cpu_device *d, const struct lls_state_span *s,
+                        uint64_t at)
+{
+  char *spare = d->step->spare;
+  return s->target == LLS_NO_STATE
+             ? (float *)(void *)(spare + s->spare * d->step->spare_bytes)
+             : state_at(d->pool, s->target, at);
+}
+
 static void fold(const struct lls_cpu_device *d, const struct folding *f,
                  const struct lls_recurrent_span *spans, size_t n)
 {
@@ -54,7 +64,7 @@ static bool fold_turn(const struct lls_cpu_device *d, const struct folding *f,
     some[n++] = (struct lls_recurrent_span){.first_row = s->first_row,
                                             .n_rows = s->n_rows,
                                             .from = state_at(d->pool, s->source, at),
-                                            .to = state_at(d->pool, s->target, at)};
+                                            .to = target_of(d, s, at)};
     if (n == AT_ONCE) {
       fold(d, f, some, n);
       n = 0;

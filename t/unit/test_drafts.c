@@ -6,162 +6,10 @@
  * preemptions in between. The products and attention of a row do not depend on how many
  * rows a step has (kernels/cpu/linear.h, attention.c), or greedy answers would differ.
  */
-#include "t/tap.h"
-
-#include <math.h>
-#include <string.h>
-
-#include "t/drafting.h"
+#include "t/draft_runs.h"
 #include "t/letters.h"
 
-#define REQUESTS 6
-#define TOKENS   40 /* of an answer */
-
-/* ---- runs -------------------------------------------------------------------------- */
-
-/* How a run differs from the plain one. */
-struct run {
-  const char *model, *cache;
-  const char *const *parameters; /* of the cache manager */
-  void (*set)(struct lls_submission *, uint32_t i);
-  bool groups, jumps, asynchronous;
-  uint32_t device_units, host_units, preempt_every, preempt_mode, max, int8;
-};
-
-static struct harness_options options_of(const struct run *run, char *path, size_t size)
-{
-  struct harness_options o = client_options("fcfs");
-  snprintf(path, size, "t/data/models/%s", run->model != NULL ? run->model : MODEL);
-  o.model = path;
-  o.max_drafts = run->max > 0 ? run->max : DRAFTING_MAX;
-  o.groups = run->groups;
-  o.no_jump = !run->jumps;
-  o.int8 = run->int8;
-  o.max_sequences = 8;
-  o.device_units = run->device_units > 0 ? run->device_units : 512;
-  o.host_units = run->host_units;
-  o.cache =
-      (struct harness_policy){run->cache != NULL ? run->cache : "paged", run->parameters};
-  o.create_device = run->asynchronous ? create_asynchronous : NULL;
-  o.replace = drafting_install;
-  return o;
-}
-
-static void submit_all(struct harness *h, const struct reference *ref,
-                       const struct run *run, struct answer *answers)
-{
-  struct lls_error err = {0};
-  for (uint32_t i = 0; i < REQUESTS; i++) {
-    const struct reference_prompt *p = &ref->prompts[i % ref->n_prompts];
-    char label[8];
-    answers[i] = (struct answer){.n_prompt = p->n_prompt};
-    struct lls_submission s =
-        harness_submission(p->tokens, p->n_prompt, TOKENS, &answers[i]);
-    snprintf(label, sizeof label, "%u", i);
-    s.label = label;
-    s.sampling.seed = 1000 + i;
-    if (run->set != NULL)
-      run->set(&s, i);
-    if (lls_loop_submit(h->loop, &s, &answers[i].id, &err) < 0)
-      fail_msg("submit: %s", err.text);
-  }
-}
-
-/* Serves all requests; returns the steps. */
-static uint32_t serve(const struct run *run, enum drafting_kind kind,
-                      const struct answer *texts, struct answer *answers)
-{
-  char path[256];
-  struct harness h;
-  struct reference *ref = reference_read(run->model != NULL ? run->model : MODEL);
-  struct harness_options o = options_of(run, path, sizeof path);
-  drafting = (struct drafting){
-      .harness = &h,
-      .kind = kind,
-      .texts = texts,
-      .max = o.max_drafts,
-      .chunk = 5,
-      .preempt_every = run->preempt_every,
-      .preempt_mode = run->preempt_mode > 0 ? run->preempt_mode : LLS_PREEMPT_RECOMPUTE,
-      .dice.state = 7};
-  open_or_fail(&h, &o);
-  assert_int_equal(lls_engine_caps(h.engine)->max_drafts, o.max_drafts);
-  submit_all(&h, ref, run, answers);
-  uint32_t steps = drafting_serve(&h);
-  struct lls_loop_status s;
-  lls_loop_status(h.loop, &s);
-  assert_int_equal(s.plans_refused, 0);
-  harness_close(&h);
-  reference_free(ref);
-  return steps;
-}
-
-static uint64_t accepted_of(const struct answer *answers)
-{
-  uint64_t n = 0;
-  for (uint32_t i = 0; i < REQUESTS; i++) {
-    assert_true(answers[i].accepted <= answers[i].drafted);
-    n += answers[i].accepted;
-  }
-  return n;
-}
-
-static void assert_same_draw(const struct lls_sampled *a, const struct lls_sampled *b)
-{
-  assert_memory_equal(&a->logprob, &b->logprob, sizeof a->logprob);
-  assert_int_equal(a->n_top, b->n_top);
-  assert_memory_equal(a->top_token, b->top_token, a->n_top * sizeof *a->top_token);
-  assert_memory_equal(a->top_logprob, b->top_logprob, a->n_top * sizeof *a->top_logprob);
-}
-
-static void assert_same(const struct answer *plain, const struct answer *guessed,
-                        bool jumps)
-{
-  for (uint32_t i = 0; i < REQUESTS; i++) {
-    const struct answer *a = &plain[i], *b = &guessed[i];
-    assert_int_equal(a->finished, 1);
-    assert_int_equal(b->finished, 1);
-    assert_int_equal(a->reason, b->reason);
-    assert_int_equal(a->n_tokens, b->n_tokens);
-    assert_memory_equal(a->tokens, b->tokens, a->n_tokens * sizeof *a->tokens);
-    for (uint32_t t = 0; t < a->n_tokens && !jumps; t++)
-      assert_same_draw(&a->drawn[t], &b->drawn[t]);
-  }
-}
-
-/* Runs without guesses, then with each kind of them. */
-static void compare(const struct run *run)
-{
-  static struct answer plain[REQUESTS], guessed[REQUESTS];
-  uint32_t steps = serve(run, DRAFTING_NONE, NULL, plain);
-  for (enum drafting_kind kind = DRAFTING_ORACLE; kind <= DRAFTING_REPEAT; kind++) {
-    uint32_t fewer = serve(run, kind, plain, guessed);
-    assert_same(plain, guessed, run->jumps);
-    assert_true(drafting.offered > 0);
-    if (kind == DRAFTING_ORACLE && run->preempt_every == 0 && run->device_units == 0) {
-      assert_true(accepted_of(guessed) > 0);
-      assert_true(fewer < steps);
-    }
-  }
-}
-
 /* ---- how tokens are drawn ------------------------------------------------------- */
-
-static void greedy(struct lls_submission *s, uint32_t i)
-{
-  (void)i;
-  s->sampling.want_logprob = true;
-  s->sampling.n_logprobs = 3;
-}
-
-static void warm(struct lls_submission *s, uint32_t i)
-{
-  greedy(s, i);
-  s->sampling.temperature = i % 2 ? 0.7f : 1.5f;
-  s->sampling.top_p = i % 3 ? 0.9f : 1;
-  s->sampling.min_p = i % 4 ? 0 : 0.02f;
-  s->sampling.top_k = i % 5 ? 0 : 20;
-}
 
 static void penalised(struct lls_submission *s, uint32_t i)
 {
@@ -234,7 +82,7 @@ static void test_draws_that_remember_have_no_guesses(void **state)
   (void)state;
   serve(&run, DRAFTING_NONE, NULL, plain);
   serve(&run, DRAFTING_ORACLE, plain, guessed);
-  assert_same(plain, guessed, false);
+  assert_same(&run, plain, guessed);
   assert_int_equal(drafting.offered, 0);
 }
 
@@ -287,7 +135,7 @@ static void test_text_is_the_same_in_each_cache(void **state)
     compare(&(struct run){.cache = managers[i],
                           .set = greedy,
                           .preempt_every = 5,
-                          .asynchronous = true,
+                          .create_device = create_asynchronous,
                           .device_units = 64});
   }
 }
@@ -305,6 +153,18 @@ static void test_swaps_keep_what_was_accepted(void **state)
                           .max = 20});
 }
 
+/* Steps keep the layers' inputs of guesses, too, and write over those of wrong ones. */
+static void test_hidden_forms_keep_what_was_accepted(void **state)
+{
+  (void)state;
+  for (uint32_t i = 0; i < 2; i++)
+    compare(&(struct run){.model = "opt",
+                          .cache = "hybrid",
+                          .set = i ? warm : greedy,
+                          .form = LLS_FORM_HIDDEN,
+                          .preempt_every = i ? 6 : 0});
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -314,6 +174,7 @@ int main(void)
       cmocka_unit_test(test_text_is_the_same_on_all_kinds_of_layers),
       cmocka_unit_test(test_text_is_the_same_in_each_cache),
       cmocka_unit_test(test_swaps_keep_what_was_accepted),
+      cmocka_unit_test(test_hidden_forms_keep_what_was_accepted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

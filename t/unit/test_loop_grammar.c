@@ -298,41 +298,6 @@ static void test_a_dead_end_cuts_the_answer(void **state)
 
 /* ---- grammars that cost much ------------------------------------------------------- */
 
-/* All words of up to three letters from 'a' to 'h', and no end token. */
-static struct lls_vocabulary *words(uint32_t size)
-{
-  struct lls_token_bytes *tokens = calloc(size, sizeof *tokens);
-  char(*text)[3] = calloc(size, sizeof *text);
-  struct lls_vocabulary *v = NULL;
-  const int32_t end = 5;
-  for (uint32_t i = 0; i < size; i++) {
-    tokens[i].bytes = text[i];
-    for (uint32_t rest = i; tokens[i].n == 0 || rest > 0; rest /= 8)
-      text[i][tokens[i].n++] = (char)('a' + rest % 8);
-    if (tokens[i].n > 3 || i == 5)
-      tokens[i].n = 0;
-  }
-  assert_int_equal(lls_vocabulary_of(tokens, size, &end, 1, &v, NULL), 0);
-  free(tokens);
-  free(text);
-  return v;
-}
-
-/* After n letters there are about n states, one for each way to read them. */
-static struct lls_grammar *ambiguous(const struct lls_vocabulary *v)
-{
-  static const char text[] =
-      "root ::= s \"z\"\ns ::= x s x? | x s? | x\n"
-      "x ::= \"a\" | \"b\" | \"c\" | \"d\" | \"e\" | \"f\" | \"g\" | \"h\"";
-  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
-  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
-  struct lls_grammar *g = NULL;
-  lls_grammar_set_root(tree, lls_grammar_gbnf(tree, text, strlen(text)));
-  assert_int_equal(lls_grammar_compile(tree, v, &limits, &g, NULL), 0);
-  lls_grammar_tree_destroy(tree);
-  return g;
-}
-
 enum { WORK = 3000, FREE = 4000, PIECE = 20000 };
 
 /* The largest work of a step, and the number of steps up to the first client's end. */
