@@ -8,26 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "core/api/access.h"
+#include "core/api/accounts_internal.h"
 
 #define ACCOUNTS_MANY 4096 /* from this number on, idle accounts are freed */
 #define MINUTE_S      60.0
 #define RETRY_MOST_S  3600
-
-struct bucket {
-  double used;
-  int64_t at_ns; /* when `used` was last updated */
-};
-
-struct lls_account {
-  char name[LLS_TENANT_BYTES];
-  struct bucket requests, tokens;
-  uint32_t inside; /* admitted requests that are not finished */
-  uint32_t references;
-  UT_hash_handle hh;
-};
 
 struct lls_tenant_limits lls_limits_of(const struct lls_api *api, const char *name)
 {
@@ -43,7 +30,7 @@ struct lls_tenant_limits lls_limits_of(const struct lls_api *api, const char *na
 
 /* Lowers bucket->used by the leak since the last call and returns it; 0 without a
  * limit. */
-static double used(struct bucket *bucket, int64_t limit, int64_t now_ns)
+static double used(struct lls_bucket *bucket, int64_t limit, int64_t now_ns)
 {
   double seconds = (double)(now_ns - bucket->at_ns) / 1e9;
   bucket->used -= seconds * (double)limit / MINUTE_S;
@@ -138,8 +125,10 @@ void lls_accounts_free(struct lls_api *api)
 void lls_account_charge(struct lls_account *account, uint64_t tokens)
 {
   LLS_ON_MAIN_THREAD();
-  if (account != NULL)
-    account->tokens.used += (double)tokens;
+  if (account == NULL)
+    return;
+  account->tokens.used += (double)tokens;
+  account->own.tokens += (int64_t)tokens;
 }
 
 bool lls_account_has_tokens(struct lls_api *api, const char *name)
@@ -188,7 +177,8 @@ bool lls_accounts_allow(struct lls_api *api, const struct lls_http_exchange *exc
   int64_t rpm = limits.requests_per_minute, tpm = limits.tokens_per_minute;
   double requests = used(&account->requests, rpm, now_ns) + 1;
   double tokens = used(&account->tokens, tpm, now_ns);
-  if (limits.requests_at_once > 0 && account->inside >= limits.requests_at_once)
+  if (limits.requests_at_once > 0 &&
+      account->inside + account->others.inside >= limits.requests_at_once)
     return refuse("too_many_requests_at_once", 1, error, "requests at once",
                   limits.requests_at_once);
   if (rpm > 0 && requests > (double)rpm)
@@ -232,6 +222,7 @@ void lls_accounts_enter(struct lls_api *api, struct lls_http_exchange *exchange)
     return;
   account->inside++;
   account->requests.used++;
+  account->own.requests++;
   tell(exchange, "requests", limits.requests_per_minute, account->requests.used);
   tell(exchange, "tokens", limits.tokens_per_minute, account->tokens.used);
 }

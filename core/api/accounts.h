@@ -7,12 +7,14 @@
  * minute and tokens a minute are a leaky bucket each: `used` falls by the limit in a
  * minute, and a request is admitted while `used` is below the limit. Tokens are counted
  * as they are computed, so an answer may exceed the limit; later requests then wait
- * until `used` has fallen. A reload changes the limits and keeps `used`.
+ * until `used` has fallen. A reload changes the limits and keeps `used`. Replicas that
+ * share a database charge each other's use (accounts_shared.c).
  */
 #ifndef LLS_API_ACCOUNTS_H
 #define LLS_API_ACCOUNTS_H
 
 #include "core/api/api_internal.h"
+#include "core/batch/usage_table.h"
 
 struct lls_account;
 
@@ -47,6 +49,18 @@ void lls_account_charge(struct lls_account *account, uint64_t tokens);
 
 /* [main] False while the tenant has used more tokens than it may. */
 bool lls_account_has_tokens(struct lls_api *api, const char *name);
+
+/* [main] True if any tenant has a limit that accounts enforce. */
+bool lls_accounts_are_limited(const struct lls_api *api);
+/* [main] Sets *out to a new array of what accounts have used here, of those that changed
+ * since the last call; returns how many. */
+size_t lls_accounts_report(struct lls_api *api, struct lls_tenant_usage **out);
+/* [main] The last report was lost: the next one has all accounts. */
+void lls_accounts_report_again(struct lls_api *api);
+/* [main] Notes what tenants have used at all other replicas, and charges the growth if
+ * `charge`. */
+void lls_accounts_note_others(struct lls_api *api, const struct lls_tenant_usage *others,
+                              size_t n, bool charge);
 
 /* [main] Returns the limits of a tenant; 0 means unlimited. */
 struct lls_tenant_limits lls_limits_of(const struct lls_api *api, const char *name);

@@ -96,6 +96,8 @@ struct lls_api_config {
   struct lls_admin admin;
   struct lls_api_keyring keys; /* taken over by create */
   const char *state;           /* folder of files and batches; NULL or "": none */
+  /* database and folder of files that replicas share; NULL or "": in `state` */
+  const char *state_database, *state_files;
   const char *replica;       /* name in ids, <= LLS_REPLICA_MAX bytes; NULL or "": none */
   const struct lls_log *log; /* may be NULL */
   struct lls_kv_config kv_events; /* copied, and its strings outlive create */

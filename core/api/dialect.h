@@ -63,6 +63,10 @@ struct lls_dialect_memory {
                const json_t *body, lls_past_found *found, void *context);
   /* [any] Returns true if the answer is to be stored before the client gets it. */
   bool (*wants)(const struct lls_generation *generation);
+  /* Returns 0, or -1 with *error set if the answer is to be stored and could not be now.
+   */
+  int (*check)(const struct lls_api *api, const struct lls_generation *generation,
+               struct lls_api_error *error);
   /* Returns the id of the answer that this one continues, or NULL. Optional: without it
    * answers are of no session. */
   const char *(*continues)(const struct lls_generation *generation);

@@ -274,6 +274,14 @@ static void look_back(struct reading *reading, struct lls_http_exchange *exchang
   memory->load(api, exchange, again->body, go_on, again);
 }
 
+static int check_memory(struct reading *reading)
+{
+  const struct lls_dialect_memory *memory = reading->dialect->memory;
+  if (memory == NULL)
+    return 0;
+  return memory->check(reading->work.api, reading->generation, &reading->error);
+}
+
 static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
 {
   struct reading *reading = (struct reading *)work;
@@ -290,7 +298,8 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
   lls_api_note_unknown(api, exchange, &reading->unknown);
   if (generation == NULL ||
       lls_api_read_headers(exchange, lls_access_tenant(api, exchange),
-                           &generation->params, &reading->error) != 0) {
+                           &generation->params, &reading->error) != 0 ||
+      check_memory(reading) != 0) {
     if (reading->dialect->rename != NULL)
       reading->dialect->rename(&reading->error);
     refuse(api, exchange, &reading->error);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/json_parse.h"
+#include "core/batch/claim.h"
 #include "core/batch/store_internal.h"
 
 static const char *const states[] = {"validating", "in_progress", "finalizing",
@@ -84,20 +85,21 @@ bool lls_active_is_answered(const struct lls_active *active)
 
 #define COLUMNS                                                                          \
   "seq, id, tenant, status, object, input, output, error, expires, total, completed, "   \
-  "failed, next_line, next_offset, in_hand, output_bytes, error_bytes"
+  "failed, next_line, next_offset, in_hand, output_bytes, error_bytes, owner"
 
-static void copy(char *out, size_t size, sqlite3_stmt *row, int column)
+static void copy(char *out, size_t size, const struct lls_result_row *row, int column)
 {
-  const unsigned char *text = sqlite3_column_text(row, column);
-  snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+  const char *text = lls_row_text(row, column);
+  snprintf(out, size, "%s", text != NULL ? text : "");
 }
 
 /* Reads the lines in hand from pairs of a line's number and offset. */
-static int read_in_hand(struct lls_active *active, const int64_t *pairs, int bytes)
+static int read_in_hand(struct lls_active *active, const char *data, size_t bytes)
 {
-  for (size_t i = 0; i + 1 < (size_t)bytes / sizeof *pairs; i += 2) {
-    const struct lls_raw_line line = {.number = (uint64_t)pairs[i],
-                                      .offset = pairs[i + 1]};
+  int64_t pair[2];
+  for (; bytes >= sizeof pair; data += sizeof pair, bytes -= sizeof pair) {
+    memcpy(pair, data, sizeof pair);
+    const struct lls_raw_line line = {.number = (uint64_t)pair[0], .offset = pair[1]};
     if (!lls_active_hold(active, &line))
       return -ENOMEM;
     active->in_hand[active->n_in_hand - 1].out = false;
@@ -105,34 +107,35 @@ static int read_in_hand(struct lls_active *active, const int64_t *pairs, int byt
   return 0;
 }
 
-static int read_row(void *context, sqlite3_stmt *row)
+static int read_row(void *context, const struct lls_result_row *row)
 {
   struct lls_active *active = context;
   char status[24];
-  active->seq = sqlite3_column_int64(row, 0);
+  size_t in_hand_bytes;
+  active->seq = lls_row_integer(row, 0);
   copy(active->id, sizeof active->id, row, 1);
   copy(active->tenant, sizeof active->tenant, row, 2);
   copy(status, sizeof status, row, 3);
-  active->object = lls_json_parse_string((const char *)sqlite3_column_text(row, 4),
-                                         JSON_ALLOW_NUL, NULL);
+  active->object = lls_json_parse_string(lls_row_text(row, 4), JSON_ALLOW_NUL, NULL);
   copy(active->output.id, sizeof active->output.id, row, 6);
   copy(active->errors.id, sizeof active->errors.id, row, 7);
-  active->expires_s = sqlite3_column_int64(row, 8);
-  active->total = (uint64_t)sqlite3_column_int64(row, 9);
-  active->completed = (uint64_t)sqlite3_column_int64(row, 10);
-  active->failed = (uint64_t)sqlite3_column_int64(row, 11);
-  active->input.number = (uint64_t)sqlite3_column_int64(row, 12);
-  active->input.offset = sqlite3_column_int64(row, 13);
-  active->output.bytes = sqlite3_column_int64(row, 15);
-  active->errors.bytes = sqlite3_column_int64(row, 16);
+  active->expires_s = lls_row_integer(row, 8);
+  active->total = (uint64_t)lls_row_integer(row, 9);
+  active->completed = (uint64_t)lls_row_integer(row, 10);
+  active->failed = (uint64_t)lls_row_integer(row, 11);
+  active->input.number = (uint64_t)lls_row_integer(row, 12);
+  active->input.offset = lls_row_integer(row, 13);
+  active->output.bytes = lls_row_integer(row, 15);
+  active->errors.bytes = lls_row_integer(row, 16);
   for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
     if (strcmp(status, states[i]) == 0)
       active->state = (enum lls_active_state)i;
   const char *endpoint = json_string_value(json_object_get(active->object, "endpoint"));
   snprintf(active->endpoint, sizeof active->endpoint, "%s",
            endpoint != NULL ? endpoint : "");
-  return read_in_hand(active, sqlite3_column_blob(row, 14),
-                      sqlite3_column_bytes(row, 14));
+  copy(active->owner, sizeof active->owner, row, 17);
+  const void *in_hand = lls_row_blob(row, 14, &in_hand_bytes);
+  return read_in_hand(active, in_hand, in_hand_bytes);
 }
 
 /* Opens a result file and cuts off bytes after those that count, which a crash has
@@ -212,12 +215,15 @@ static int admit_one(struct lls_store *store, int64_t *after, struct lls_error *
   int status = lls_database_run(
       &store->database, read_row, active, err,
       "SELECT " COLUMNS " FROM batches WHERE status IN ('validating', 'in_progress', "
-      "'finalizing', 'cancelling') AND seq > ? ORDER BY seq LIMIT 1",
-      "i", *after);
+      "'finalizing', 'cancelling') AND seq > ?2 AND " LLS_BATCH_IS_FREE
+      " AND (?1 = '' OR model = ?3) ORDER BY seq LIMIT 1",
+      "tit", store->id, *after, store->served_model);
   bool found = status == 0 && active->seq > 0;
   *after = active->seq;
   bool known = found && lls_active_find(store, active->id) != NULL;
   if (found && !known)
+    status = lls_claim_batch(store, active, &known, err);
+  if (status == 0 && found && !known)
     status = open_files(store, active, err);
   /* the batch's input is gone: fail the batch, so that later ones can proceed */
   if (status == -ENOENT) {

@@ -24,6 +24,7 @@
 #include "core/batch/batch_table.h"
 #include "core/batch/input_line.h"
 #include "core/batch/seen_ids.h"
+#include "core/batch/store_internal.h"
 
 #define LLS_STORE_TENANT 130
 
@@ -53,6 +54,8 @@ struct lls_batch_results {
 struct lls_active {
   int64_t seq;
   char id[LLS_BATCH_ID_BYTES];
+  char owner[LLS_PROCESS_ID_BYTES]; /* process that last ran it; "": none does */
+  bool mine;                        /* for sharing.c: the row names this process */
   char tenant[LLS_STORE_TENANT];
   char endpoint[LLS_BATCH_ENDPOINT];
   int64_t expires_s; /* Unix time */

@@ -13,6 +13,7 @@
 #include "core/batch/file_table.h"
 #include "core/batch/progress.h"
 #include "core/batch/response_table.h"
+#include "core/batch/sharing.h"
 #include "core/batch/store_internal.h"
 #include "core/batch/validation.h"
 
@@ -60,6 +61,8 @@ static int step_all(struct lls_store *store, struct lls_error *err)
   for (uint32_t i = 0; i < store->n_active;) {
     struct lls_active *active = store->active[i];
     int status = step(store, active, err);
+    if (status == -ESTALE)
+      status = lls_sharing_refresh(store, active, err);
     if (status < 0)
       return status;
     more |= status;
@@ -69,20 +72,20 @@ static int step_all(struct lls_store *store, struct lls_error *err)
   return more;
 }
 
-static int add_up(void *context, sqlite3_stmt *row)
+static int add_up(void *context, const struct lls_result_row *row)
 {
   static const char *const names[] = {"validating", "in_progress"};
   struct lls_store_counts *counts = context;
   uint32_t *const members[] = {&counts->validating, &counts->in_progress};
-  const char *status = (const char *)sqlite3_column_text(row, 0);
-  uint32_t n = (uint32_t)sqlite3_column_int64(row, 1);
+  const char *status = lls_row_text(row, 0);
+  uint32_t n = (uint32_t)lls_row_integer(row, 1);
   for (size_t i = 0; i < 2; i++)
     if (status != NULL && strcmp(status, names[i]) == 0) {
       *members[i] = n;
       n = 0;
     }
   counts->ending += n;
-  counts->lines_queued += (uint64_t)sqlite3_column_int64(row, 2);
+  counts->lines_queued += (uint64_t)lls_row_integer(row, 2);
   return 0;
 }
 
@@ -93,9 +96,9 @@ static void publish_counts(struct lls_store *store)
                                     .blocked = store->blocked_ns != 0};
   lls_database_run(&store->database, add_up, &counts, NULL,
                    "SELECT status, count(*), sum(total - completed - failed) FROM "
-                   "batches WHERE status IN ('validating', 'in_progress', 'finalizing', "
-                   "'cancelling') GROUP BY status",
-                   "");
+                   "batches WHERE owner = ? AND status IN ('validating', "
+                   "'in_progress', 'finalizing', 'cancelling') GROUP BY status",
+                   "t", store->id);
   pthread_mutex_lock(&store->mutex);
   store->counts = counts;
   pthread_mutex_unlock(&store->mutex);
@@ -126,6 +129,8 @@ static int sweep(struct lls_store *store, struct lls_error *err)
   if (status == 0)
     status = lls_responses_expire(store, err);
   if (status == 0)
+    status = lls_sharing_sweep(store, err);
+  if (status == 0)
     store->swept_ns = now_ns;
   return status;
 }
@@ -136,7 +141,9 @@ int lls_store_background(struct lls_store *store)
   int64_t since_ns = lls_store_now_ns() - store->blocked_ns;
   if (store->blocked_ns != 0 && since_ns < TRY_AGAIN_NS)
     return (int)((TRY_AGAIN_NS - since_ns) / LLS_NS_PER_MS) + 1;
-  int status = sweep(store, &err);
+  int status = lls_sharing_beat(store, &err);
+  if (status == 0)
+    status = sweep(store, &err);
   if (status == 0 && store->admitting)
     status = lls_active_admit(store, &err);
   if (status == 0)
@@ -149,7 +156,7 @@ int lls_store_background(struct lls_store *store)
   tell_of_lines(store);
   if (status != 0 || store->admitting)
     return status < 0 ? WAIT_MS : 0;
-  return store->n_active > 0 ? WAIT_MS : IDLE_MS;
+  return store->n_active > 0 ? WAIT_MS : lls_sharing_wait_ms(store, IDLE_MS);
 }
 
 void lls_store_end_background(struct lls_store *store)
@@ -161,4 +168,5 @@ void lls_store_end_background(struct lls_store *store)
       lls_store_block(store, -EIO, &err);
     lls_active_forget(store, active);
   }
+  lls_sharing_close(store);
 }

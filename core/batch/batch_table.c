@@ -14,19 +14,18 @@
 
 #define COLUMNS "object, total, completed, failed"
 
-static json_t *row_json(sqlite3_stmt *row)
+static json_t *row_json(const struct lls_result_row *row)
 {
-  json_t *object = lls_json_parse_string((const char *)sqlite3_column_text(row, 0),
-                                         JSON_ALLOW_NUL, NULL);
+  json_t *object = lls_json_parse_string(lls_row_text(row, 0), JSON_ALLOW_NUL, NULL);
   json_object_set_new(object, "request_counts",
                       json_pack("{s:I, s:I, s:I}", "total",
-                                (json_int_t)sqlite3_column_int64(row, 1), "completed",
-                                (json_int_t)sqlite3_column_int64(row, 2), "failed",
-                                (json_int_t)sqlite3_column_int64(row, 3)));
+                                (json_int_t)lls_row_integer(row, 1), "completed",
+                                (json_int_t)lls_row_integer(row, 2), "failed",
+                                (json_int_t)lls_row_integer(row, 3)));
   return object;
 }
 
-static int keep_object(void *context, sqlite3_stmt *row)
+static int keep_object(void *context, const struct lls_result_row *row)
 {
   json_t **out = context;
   *out = row_json(row);
@@ -45,7 +44,7 @@ json_t *lls_batches_find(struct lls_store *store, const char *tenant, const char
   return object;
 }
 
-static int list_object(void *context, sqlite3_stmt *row)
+static int list_object(void *context, const struct lls_result_row *row)
 {
   return json_array_append_new(context, row_json(row)) == 0 ? 0 : -ENOMEM;
 }
@@ -91,10 +90,10 @@ static int insert(struct lls_store *store, const struct lls_batch_request *reque
   lls_file_new_id(error, sizeof error, "file-", store->replica);
   return lls_database_run(&store->database, NULL, NULL, err,
                           "INSERT INTO batches (id, tenant, status, object, input, "
-                          "output, error, expires) VALUES (?, ?, 'validating', ?, ?, ?, "
-                          "?, ?)",
-                          "tttttti", id, request->tenant, object, request->input, output,
-                          error, expires_s);
+                          "output, error, expires, model) VALUES (?, ?, 'validating', "
+                          "?, ?, ?, ?, ?, ?)",
+                          "ttttttit", id, request->tenant, object, request->input, output,
+                          error, expires_s, store->served_model);
 }
 
 json_t *lls_batches_create(struct lls_store *store,
@@ -124,8 +123,10 @@ json_t *lls_batches_create(struct lls_store *store,
 
 /* ---- changing ---------------------------------------------------------------------- */
 
-int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
-                           const char *batch_status, struct lls_error *err)
+/* Sets the status and its time in the object. Returns the object's text, which the caller
+ * frees; NULL if out of memory. */
+static char *change_object(json_t *object, const char *batch_status,
+                           struct lls_error *err)
 {
   char when[32];
   uint64_t shortages = lls_json_shortages();
@@ -136,10 +137,45 @@ int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
   char *text =
       lls_json_shortages() == shortages ? lls_json_text(object, JSON_COMPACT) : NULL;
   if (text == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  int status = lls_database_run(&store->database, NULL, NULL, err,
-                                "UPDATE batches SET status = ?, object = ? WHERE seq = ?",
-                                "tti", batch_status, text, seq);
-  free(text);
+    lls_fail(err, -ENOMEM, "out of memory");
+  return text;
+}
+
+static int changed(int status, int64_t seq, struct lls_error *err)
+{
+  if (status == 0 && seq == 0)
+    return lls_fail(err, -ESTALE, "the batch was changed elsewhere");
   return status;
+}
+
+int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
+                           const char *batch_status, struct lls_error *err)
+{
+  int64_t found = 0;
+  char *text = change_object(object, batch_status, err);
+  if (text == NULL)
+    return -ENOMEM;
+  int status = lls_database_run(
+      &store->database, lls_row_keep_integer, &found, err,
+      "UPDATE batches SET status = ?1, object = ?2 WHERE seq = ?3 AND owner = ?4 AND "
+      "(status <> 'cancelling' OR ?1 IN ('cancelled', 'failed')) RETURNING seq",
+      "ttit", batch_status, text, seq, store->id);
+  free(text);
+  return changed(status, found, err);
+}
+
+int lls_batches_cancel(struct lls_store *store, json_t *object, const char *before,
+                       struct lls_error *err)
+{
+  int64_t found = 0;
+  char *text = change_object(object, "cancelling", err);
+  if (text == NULL)
+    return -ENOMEM;
+  int status = lls_database_run(
+      &store->database, lls_row_keep_integer, &found, err,
+      "UPDATE batches SET status = 'cancelling', object = ? WHERE id = ? AND status = ? "
+      "RETURNING seq",
+      "ttt", text, json_string_value(json_object_get(object, "id")), before);
+  free(text);
+  return changed(status, found, err);
 }

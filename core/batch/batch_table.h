@@ -34,8 +34,12 @@ json_t *lls_batches_find(struct lls_store *store, const char *tenant, const char
 json_t *lls_batches_list(struct lls_store *store, const char *tenant, const char *after,
                          int64_t limit, int *status, struct lls_error *err);
 /* Sets the status in the object and the row, and the object's time of that status, such
- * as "completed_at" for "completed". */
+ * as "completed_at" for "completed". Returns -ESTALE if the batch is another process's,
+ * or was cancelled at another one (sharing.h). */
 int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
                            const char *batch_status, struct lls_error *err);
+/* Sets the status "cancelling" in the same way, if it still is `before`; else -ESTALE. */
+int lls_batches_cancel(struct lls_store *store, json_t *object, const char *before,
+                       struct lls_error *err);
 
 #endif

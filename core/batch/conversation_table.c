@@ -20,13 +20,12 @@ static int none(const struct lls_conversation *of, struct lls_error *err)
   return lls_fail(err, -ENOENT, "there is no conversation '%.80s'", of->id);
 }
 
-static int keep_object(void *context, sqlite3_stmt *row)
+static int keep_object(void *context, const struct lls_result_row *row)
 {
-  json_t *metadata =
-      lls_json_parse_string((const char *)sqlite3_column_text(row, 2), 0, NULL);
-  json_t *object = json_pack(
-      "{s:s, s:s, s:I, s:o}", "id", sqlite3_column_text(row, 0), "object", "conversation",
-      "created_at", (json_int_t)sqlite3_column_int64(row, 1), "metadata", metadata);
+  json_t *metadata = lls_json_parse_string(lls_row_text(row, 2), 0, NULL);
+  json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "id", lls_row_text(row, 0), "object",
+                             "conversation", "created_at",
+                             (json_int_t)lls_row_integer(row, 1), "metadata", metadata);
   *(json_t **)context = object;
   return object != NULL ? 0 : -ENOMEM;
 }
@@ -94,7 +93,7 @@ json_t *lls_conversation_update(struct lls_store *store,
   return found(of, object, status, err);
 }
 
-static int count_row(void *context, sqlite3_stmt *row)
+static int count_row(void *context, const struct lls_result_row *row)
 {
   (void)row;
   ++*(int *)context;
@@ -120,24 +119,26 @@ struct state {
   json_t *removed; /* ids of items */
 };
 
-static int keep_state(void *context, sqlite3_stmt *row)
+static int keep_state(void *context, const struct lls_result_row *row)
 {
   struct state *state = context;
-  const char *removed = (const char *)sqlite3_column_text(row, 1);
+  const char *removed = lls_row_text(row, 1);
   state->found = true;
-  snprintf(state->head, sizeof state->head, "%s",
-           (const char *)sqlite3_column_text(row, 0));
+  snprintf(state->head, sizeof state->head, "%s", lls_row_text(row, 0));
   state->removed = lls_json_parse_string(removed, 0, NULL);
   return state->removed != NULL ? 0 : -ENOMEM;
 }
 
+/* hold: no other process changes the conversation before the end of the transaction. */
 static int read_state(struct lls_store *store, const struct lls_conversation *of,
-                      struct state *state, struct lls_error *err)
+                      bool hold, struct state *state, struct lls_error *err)
 {
-  int status = lls_database_run(
-      &store->database, keep_state, state, err,
-      "SELECT head, removed FROM conversations WHERE id = ? AND tenant = ?", "tt", of->id,
-      of->tenant);
+  static const char look[] =
+      "SELECT head, removed FROM conversations WHERE id = ? AND tenant = ?";
+  static const char take[] = "UPDATE conversations SET used = unixepoch() WHERE id = ? "
+                             "AND tenant = ? RETURNING head, removed";
+  int status = lls_database_run(&store->database, keep_state, state, err,
+                                hold ? take : look, "tt", of->id, of->tenant);
   return status == 0 && !state->found ? none(of, err) : status;
 }
 
@@ -165,7 +166,7 @@ json_t *lls_conversation_items(struct lls_store *store, const struct lls_convers
 {
   struct state state = {0};
   json_t *items = NULL;
-  *status = read_state(store, of, &state, err);
+  *status = read_state(store, of, false, &state, err);
   if (*status == 0 && state.head[0] == '\0')
     items = json_array();
   else if (*status == 0)
@@ -203,8 +204,8 @@ static bool has_item(const json_t *items, const char *id)
   return false;
 }
 
-int lls_conversation_remove(struct lls_store *store, const struct lls_conversation *of,
-                            const char *item, struct lls_error *err)
+static int remove_item(struct lls_store *store, const struct lls_conversation *of,
+                       const char *item, struct lls_error *err)
 {
   struct state state = {0};
   int status = 0;
@@ -213,7 +214,7 @@ int lls_conversation_remove(struct lls_store *store, const struct lls_conversati
     status = lls_fail(err, -ENOENT, "the conversation has no item '%.80s'", item);
   json_decref(items);
   if (status == 0)
-    status = read_state(store, of, &state, err);
+    status = read_state(store, of, true, &state, err);
   char *text = NULL;
   if (status == 0 && json_array_append_new(state.removed, json_string(item)) == 0)
     text = lls_json_text(state.removed, JSON_COMPACT);
@@ -225,5 +226,14 @@ int lls_conversation_remove(struct lls_store *store, const struct lls_conversati
                                              "ttt", text, of->id, of->tenant);
   free(text);
   json_decref(state.removed);
+  return status;
+}
+
+int lls_conversation_remove(struct lls_store *store, const struct lls_conversation *of,
+                            const char *item, struct lls_error *err)
+{
+  int status = lls_database_begin(&store->database, err);
+  if (status == 0)
+    status = lls_database_end(&store->database, remove_item(store, of, item, err), err);
   return status;
 }

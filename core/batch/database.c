@@ -1,90 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See database.h. Statements are compiled each time they run: a few each second. */
+/* Functions that both kinds of database share; see database.h. */
+#include "config.h"
+
 #include "core/batch/database.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-int lls_database_fail(struct lls_database *database, struct lls_error *err)
-{
-  int code = sqlite3_errcode(database->db) & 0xff;
-  int status = code == SQLITE_FULL         ? -ENOSPC
-               : code == SQLITE_CONSTRAINT ? -EEXIST
-               : code == SQLITE_NOMEM      ? -ENOMEM
-                                           : -EIO;
-  return lls_fail(err, status, "the database of [server] state: %s",
-                  sqlite3_errmsg(database->db));
-}
+#include "core/base/check.h"
 
-/* Fails to open. A damaged database is not moved aside, because the next start would
- * delete all files that have no row. */
-static int fail_open(struct lls_database *database, const char *path,
-                     struct lls_error *err)
+#ifndef LLS_POSTGRESQL
+int lls_database_open_server(struct lls_database *database, const char *url,
+                             const struct lls_log *log, struct lls_error *err)
 {
-  int code = sqlite3_errcode(database->db) & 0xff;
-  if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB)
-    return lls_database_fail(database, err);
-  return lls_fail(err, -EIO,
-                  "%s: %s: repair it with sqlite3's .recover, or begin anew in another "
-                  "folder",
-                  path, sqlite3_errmsg(database->db));
+  (void)database;
+  (void)url;
+  (void)log;
+  return lls_fail(err, -ENOTSUP,
+                  "state_database: this llmserve was built without libpq (Debian: "
+                  "libpq-dev)");
 }
-
-/* Creates the file readable by the server's user alone, since it has clients' texts;
- * SQLite gives the other files of a database the same mode. SQLite reports a failure. */
-static void create_private(const char *path)
-{
-  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (fd >= 0)
-    close(fd);
-}
-
-int lls_database_open(struct lls_database *database, const char *path, const char *schema,
-                      struct lls_error *err)
-{
-  static const char durable[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                "PRAGMA busy_timeout = 5000;";
-  static const char private[] = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;";
-  const char *mode = path[0] != '\0' ? durable : private;
-  if (path[0] != '\0')
-    create_private(path);
-  int status = sqlite3_open_v2(
-      path, &database->db,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-  if (database->db == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  if (status == SQLITE_OK)
-    status = sqlite3_exec(database->db, mode, NULL, NULL, NULL);
-  if (status == SQLITE_OK)
-    status = sqlite3_exec(database->db, schema, NULL, NULL, NULL);
-  if (status == SQLITE_OK)
-    return 0;
-  status = fail_open(database, path, err);
-  lls_database_close(database);
-  return status;
-}
+#endif
 
 void lls_database_close(struct lls_database *database)
 {
-  sqlite3_close(database->db);
-  database->db = NULL;
+  if (database->kind != NULL)
+    database->kind->close(database);
+  *database = (struct lls_database){0};
 }
 
-static void bind(sqlite3_stmt *statement, const char *types, va_list values)
+static void collect(struct lls_statement *statement, const char *types, va_list values)
 {
-  for (int i = 1; *types != '\0'; types++, i++) {
+  for (; *types != '\0'; types++) {
+    LLS_CHECK(statement->n_values < LLS_DATABASE_VALUES);
+    struct lls_sql_value *value = &statement->values[statement->n_values++];
+    value->type = *types;
     if (*types == 't') {
-      sqlite3_bind_text(statement, i, va_arg(values, const char *), -1, SQLITE_STATIC);
+      value->text = va_arg(values, const char *);
     } else if (*types == 'i') {
-      sqlite3_bind_int64(statement, i, va_arg(values, int64_t));
+      value->integer = va_arg(values, int64_t);
     } else {
-      const void *data = va_arg(values, const void *);
-      sqlite3_bind_blob(statement, i, data, (int)va_arg(values, size_t), SQLITE_STATIC);
+      value->data = va_arg(values, const void *);
+      value->bytes = va_arg(values, size_t);
     }
   }
 }
@@ -92,18 +49,36 @@ static void bind(sqlite3_stmt *statement, const char *types, va_list values)
 int lls_database_run(struct lls_database *database, lls_database_row row, void *context,
                      struct lls_error *err, const char *sql, const char *types, ...)
 {
-  sqlite3_stmt *statement;
+  struct lls_statement statement = {.sql = sql, .row = row, .context = context};
   va_list values;
-  int code, status = 0;
-  if (sqlite3_prepare_v2(database->db, sql, -1, &statement, NULL) != SQLITE_OK)
-    return lls_database_fail(database, err);
   va_start(values, types);
-  bind(statement, types, values);
+  collect(&statement, types, values);
   va_end(values);
-  while ((code = sqlite3_step(statement)) == SQLITE_ROW && status == 0)
-    status = row != NULL ? row(context, statement) : 0;
-  if (code != SQLITE_DONE && code != SQLITE_ROW)
-    status = lls_database_fail(database, err);
-  sqlite3_finalize(statement);
+  return database->kind->run(database, &statement, err);
+}
+
+int lls_database_begin(struct lls_database *database, struct lls_error *err)
+{
+  return lls_database_run(database, NULL, NULL, err, "BEGIN IMMEDIATE", "");
+}
+
+int lls_database_end(struct lls_database *database, int status, struct lls_error *err)
+{
+  if (status == 0)
+    status = lls_database_run(database, NULL, NULL, err, "COMMIT", "");
+  if (status != 0)
+    lls_database_run(database, NULL, NULL, NULL, "ROLLBACK", "");
   return status;
+}
+
+int lls_row_keep_integer(void *context, const struct lls_result_row *row)
+{
+  *(int64_t *)context = lls_row_integer(row, 0);
+  return 0;
+}
+
+int lls_row_add_integer(void *context, const struct lls_result_row *row)
+{
+  *(int64_t *)context += lls_row_integer(row, 0);
+  return 0;
 }

@@ -23,41 +23,35 @@ int lls_ending_expire(struct lls_store *store, struct lls_active *active,
 
 /* ---- cancelling -------------------------------------------------------------------- */
 
-static int keep_seq(void *context, sqlite3_stmt *row)
+/* Tries once: -ESTALE if the process that runs the batch changed it meanwhile. */
+static json_t *try_to_cancel(struct lls_store *store, const char *tenant, const char *id,
+                             int *status, struct lls_error *err)
 {
-  *(int64_t *)context = sqlite3_column_int64(row, 0);
-  return 0;
-}
-
-static bool may_be_cancelled(const json_t *object)
-{
-  const char *now = json_string_value(json_object_get(object, "status"));
-  return strcmp(now, "validating") == 0 || strcmp(now, "in_progress") == 0;
-}
-
-json_t *lls_ending_cancel(struct lls_store *store, const char *tenant, const char *id,
-                          int *status, struct lls_error *err)
-{
-  int64_t seq = 0;
+  char now[24];
   json_t *object = lls_batches_find(store, tenant, id, status, err);
   if (object == NULL)
     return NULL;
-  if (!may_be_cancelled(object)) {
-    *status = lls_fail(err, -EALREADY, "%s is %s: it cannot be cancelled", id,
-                       json_string_value(json_object_get(object, "status")));
-    json_decref(object);
-    return NULL;
-  }
-  *status = lls_database_run(&store->database, keep_seq, &seq, err,
-                             "SELECT seq FROM batches WHERE id = ?", "t", id);
-  if (*status == 0)
-    *status = lls_batches_set_status(store, seq, object, "cancelling", err);
+  snprintf(now, sizeof now, "%s", json_string_value(json_object_get(object, "status")));
+  if (strcmp(now, "validating") == 0 || strcmp(now, "in_progress") == 0)
+    *status = lls_batches_cancel(store, object, now, err);
+  else
+    *status = lls_fail(err, -EALREADY, "%s is %s: it cannot be cancelled", id, now);
   if (*status == 0) {
     lls_active_cancel(store, id, object);
     return object;
   }
   json_decref(object);
   return NULL;
+}
+
+json_t *lls_ending_cancel(struct lls_store *store, const char *tenant, const char *id,
+                          int *status, struct lls_error *err)
+{
+  json_t *object;
+  do
+    object = try_to_cancel(store, tenant, id, status, err);
+  while (*status == -ESTALE); /* its status changes twice at most */
+  return object;
 }
 
 /* ---- lines that were not run ------------------------------------------------------- */
@@ -137,8 +131,7 @@ static const char *final_status(const struct lls_active *active)
 static int change_rows(struct lls_store *store, struct lls_active *active,
                        struct lls_error *err)
 {
-  struct lls_database *db = &store->database;
-  int status = lls_database_run(db, NULL, NULL, err, "BEGIN IMMEDIATE", "");
+  int status = lls_database_begin(&store->database, err);
   if (status < 0)
     return status;
   status = publish(store, active, &active->output, "output", err);
@@ -147,11 +140,7 @@ static int change_rows(struct lls_store *store, struct lls_active *active,
   if (status == 0)
     status = lls_batches_set_status(store, active->seq, active->object,
                                     final_status(active), err);
-  if (status == 0)
-    status = lls_database_run(db, NULL, NULL, err, "COMMIT", "");
-  if (status < 0)
-    lls_database_run(db, NULL, NULL, NULL, "ROLLBACK", "");
-  return status;
+  return lls_database_end(&store->database, status, err);
 }
 
 static void remove_empty(const struct lls_store *store,

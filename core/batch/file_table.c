@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "core/batch/store_internal.h"
+
+#define OTHERS_S 86400 /* age of a file without a row that no process is writing */
 
 void lls_file_new_id(char *id, size_t size, const char *prefix, const char *replica)
 {
@@ -45,12 +48,6 @@ static void open_upload(struct lls_upload *upload, struct lls_store *store)
     DL_APPEND(store->uploads, upload);
 }
 
-static int add_bytes(void *context, sqlite3_stmt *row)
-{
-  *(int64_t *)context += sqlite3_column_int64(row, 0);
-  return 0;
-}
-
 /* Fails the upload if `length` more bytes would exceed the tenant's quota, in which its
  * files and all its uploads in progress count. */
 static void check_quota(struct lls_upload *upload, struct lls_store *store, size_t length)
@@ -59,9 +56,9 @@ static void check_quota(struct lls_upload *upload, struct lls_store *store, size
   int64_t bytes = (int64_t)length;
   if (upload->status != 0 || upload->most_bytes == 0)
     return;
-  upload->status = lls_database_run(&store->database, add_bytes, &bytes, &upload->error,
-                                    "SELECT bytes FROM files WHERE tenant = ?", "t",
-                                    upload->file.tenant);
+  upload->status = lls_database_run(
+      &store->database, lls_row_add_integer, &bytes, &upload->error,
+      "SELECT bytes FROM files WHERE tenant = ?", "t", upload->file.tenant);
   DL_FOREACH (store->uploads, other)
     if (strcmp(other->file.tenant, upload->file.tenant) == 0)
       bytes += other->file.bytes;
@@ -98,6 +95,7 @@ static void close_upload(struct lls_upload *upload, struct lls_store *store)
   upload->fd = -1;
 }
 
+/* Flushes the folder, so that it names the new file after a crash. */
 static int sync_folder(const struct lls_store *store)
 {
   char path[PATH_MAX];
@@ -119,12 +117,12 @@ int lls_upload_finish(struct lls_upload *upload, struct lls_store *store)
     upload->file.expires_s = upload->file.created_s + upload->expires_after_s;
   if (upload->status == 0)
     upload->status = lls_files_add(store, &upload->file, &upload->error);
-  if (upload->status != 0) {
+  /* the row may have been written although the database is lost: then it has its file */
+  if (upload->status != 0 && upload->status != LLS_DATABASE_LOST)
     lls_upload_abandon(upload, store);
-    return upload->status;
-  }
-  close_upload(upload, store);
-  return 0;
+  else
+    close_upload(upload, store);
+  return upload->status;
 }
 
 static void remove_file(const struct lls_store *store, const char *id)
@@ -147,11 +145,13 @@ void lls_upload_abandon(struct lls_upload *upload, struct lls_store *store)
 int lls_files_add(struct lls_store *store, const struct lls_file *file,
                   struct lls_error *err)
 {
-  return lls_database_run(&store->database, NULL, NULL, err,
-                          "INSERT INTO files (id, tenant, purpose, filename, bytes, "
-                          "created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                          "ttttiii", file->id, file->tenant, file->purpose, file->name,
-                          file->bytes, file->created_s, file->expires_s);
+  return lls_database_run(
+      &store->database, NULL, NULL, err,
+      "INSERT INTO files (id, tenant, purpose, filename, bytes, "
+      "created, expires) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO "
+      "NOTHING",
+      "ttttiii", file->id, file->tenant, file->purpose, file->name, file->bytes,
+      file->created_s, file->expires_s);
 }
 
 #define COLUMNS "id, purpose, filename, bytes, created, expires"
@@ -160,23 +160,23 @@ int lls_files_add(struct lls_store *store, const struct lls_file *file,
 #define BATCH_GOES_ON                                                                    \
   "status IN ('validating', 'in_progress', 'finalizing', 'cancelling')"
 
-static void copy(char *out, size_t size, const unsigned char *text)
+static void copy(char *out, size_t size, const char *text)
 {
-  snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+  snprintf(out, size, "%s", text != NULL ? text : "");
 }
 
-static void read_row(sqlite3_stmt *row, struct lls_file *out)
+static void read_row(const struct lls_result_row *row, struct lls_file *out)
 {
   *out = (struct lls_file){.tenant = ""};
-  copy(out->id, sizeof out->id, sqlite3_column_text(row, 0));
-  copy(out->purpose, sizeof out->purpose, sqlite3_column_text(row, 1));
-  copy(out->name, sizeof out->name, sqlite3_column_text(row, 2));
-  out->bytes = sqlite3_column_int64(row, 3);
-  out->created_s = sqlite3_column_int64(row, 4);
-  out->expires_s = sqlite3_column_int64(row, 5);
+  copy(out->id, sizeof out->id, lls_row_text(row, 0));
+  copy(out->purpose, sizeof out->purpose, lls_row_text(row, 1));
+  copy(out->name, sizeof out->name, lls_row_text(row, 2));
+  out->bytes = lls_row_integer(row, 3);
+  out->created_s = lls_row_integer(row, 4);
+  out->expires_s = lls_row_integer(row, 5);
 }
 
-static int keep_row(void *context, sqlite3_stmt *row)
+static int keep_row(void *context, const struct lls_result_row *row)
 {
   read_row(row, context);
   return 0;
@@ -204,7 +204,7 @@ json_t *lls_file_json(const struct lls_file *file)
                    file->name, "purpose", file->purpose, "status", "processed");
 }
 
-static int list_row(void *context, sqlite3_stmt *row)
+static int list_row(void *context, const struct lls_result_row *row)
 {
   struct lls_file file;
   read_row(row, &file);
@@ -234,9 +234,9 @@ json_t *lls_files_list(struct lls_store *store, const struct lls_files_query *qu
   return NULL;
 }
 
-static int keep_name(void *context, sqlite3_stmt *row)
+static int keep_name(void *context, const struct lls_result_row *row)
 {
-  copy(context, LLS_FILE_ID_BYTES + 8, sqlite3_column_text(row, 0));
+  copy(context, LLS_FILE_ID_BYTES + 8, lls_row_text(row, 0));
   return 0;
 }
 
@@ -278,9 +278,9 @@ int64_t lls_files_read(struct lls_store *store, const char *id, int64_t offset,
 
 /* ---- expiry ------------------------------------------------------------------------ */
 
-static int remove_row_file(void *context, sqlite3_stmt *row)
+static int remove_row_file(void *context, const struct lls_result_row *row)
 {
-  remove_file(context, (const char *)sqlite3_column_text(row, 0));
+  remove_file(context, lls_row_text(row, 0));
   return 0;
 }
 
@@ -297,11 +297,22 @@ int lls_files_expire(struct lls_store *store, int64_t now_s, struct lls_error *e
 
 /* ---- the start --------------------------------------------------------------------- */
 
-static int note(void *context, sqlite3_stmt *row)
+static int note(void *context, const struct lls_result_row *row)
 {
   (void)row;
   *(bool *)context = true;
   return 0;
+}
+
+/* True for a file that another process may be writing: its row comes last. */
+static bool may_be_another_s(const struct lls_store *store, const char *name)
+{
+  char path[PATH_MAX];
+  struct stat st;
+  if (store->id[0] == '\0')
+    return false;
+  lls_store_path(store, "files", name, path);
+  return stat(path, &st) < 0 || st.st_mtime > time(NULL) - OTHERS_S;
 }
 
 int lls_files_forget_unknown(struct lls_store *store, struct lls_error *err)
@@ -314,7 +325,9 @@ int lls_files_forget_unknown(struct lls_store *store, struct lls_error *err)
   if (folder == NULL)
     return lls_fail(err, -errno, "%s: %s", path, strerror(errno));
   while (status == 0 && (entry = readdir(folder)) != NULL) {
-    bool known = entry->d_name[0] == '.';
+    bool known = entry->d_name[0] == '.' || may_be_another_s(store, entry->d_name);
+    if (known)
+      continue;
     status = lls_database_run(&store->database, note, &known, err,
                               "SELECT 1 FROM files WHERE id = ?1 UNION SELECT 1 FROM "
                               "batches WHERE output = ?1 OR error = ?1",

@@ -247,6 +247,7 @@ static int write_pending(const struct lls_batch_results *file)
 static int write_row(struct lls_store *store, const struct lls_active *active,
                      struct lls_error *err)
 {
+  int64_t seq = 0;
   int64_t *pairs = malloc((2 * (size_t)active->n_in_hand + 1) * sizeof *pairs);
   if (pairs == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
@@ -255,15 +256,19 @@ static int write_row(struct lls_store *store, const struct lls_active *active,
     pairs[2 * i + 1] = active->in_hand[i].offset;
   }
   int status = lls_database_run(
-      &store->database, NULL, NULL, err,
+      &store->database, lls_row_keep_integer, &seq, err,
       "UPDATE batches SET completed = ?, failed = ?, next_line = ?, next_offset = ?, "
-      "in_hand = ?, output_bytes = ?, error_bytes = ? WHERE seq = ?",
-      "iiiibiii", (int64_t)active->completed, (int64_t)active->failed,
+      "in_hand = ?, output_bytes = ?, error_bytes = ? WHERE seq = ? AND owner = ? "
+      "RETURNING seq",
+      "iiiibiiit", (int64_t)active->completed, (int64_t)active->failed,
       (int64_t)active->input.number, active->input.offset, pairs,
       2 * (size_t)active->n_in_hand * sizeof *pairs,
       active->output.bytes + (int64_t)active->output.pending.length,
-      active->errors.bytes + (int64_t)active->errors.pending.length, active->seq);
+      active->errors.bytes + (int64_t)active->errors.pending.length, active->seq,
+      store->id);
   free(pairs);
+  if (status == 0 && seq == 0)
+    return lls_fail(err, -ESTALE, "%s is another process's", active->id);
   return status;
 }
 

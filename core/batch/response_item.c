@@ -58,7 +58,7 @@ static json_t *find(struct lls_store *store, const char *tenant, const char *id,
     return NULL;
   if (last->object == NULL || strcmp(last->id, response) != 0) {
     json_decref(last->object);
-    last->object = lls_responses_find(store, tenant, response, &status, &err);
+    last->object = lls_responses_find(store, tenant, response, NULL, &status, &err);
     strcpy(last->id, response);
   }
   return item_of(last->object, id);

@@ -21,25 +21,14 @@
 
 /* ---- room -------------------------------------------------------------------------- */
 
-static int add_bytes(void *context, sqlite3_stmt *row)
-{
-  *(int64_t *)context += sqlite3_column_int64(row, 0);
-  return 0;
-}
-
 /* Adds up the bytes of all responses once; later changes update the sum. */
 static int count_bytes(struct lls_store *store, struct lls_error *err)
 {
   int64_t bytes = 0;
   if (store->counted_responses)
     return 0;
-  int status = lls_database_run(&store->database, NULL, NULL, err,
-                                "CREATE INDEX IF NOT EXISTS responses_of_tenants ON "
-                                "responses (tenant, bytes)",
-                                "");
-  if (status == 0)
-    status = lls_database_run(&store->database, add_bytes, &bytes, err,
-                              "SELECT bytes FROM responses", "");
+  int status = lls_database_run(&store->database, lls_row_add_integer, &bytes, err,
+                                "SELECT sum(bytes) FROM responses", "");
   store->counted_responses = status == 0;
   store->response_bytes = bytes;
   return status;
@@ -52,7 +41,7 @@ static int evict(struct lls_store *store, const char *tenant, int64_t *freed,
 {
   *freed = 0;
   int status =
-      lls_database_run(&store->database, add_bytes, freed, err,
+      lls_database_run(&store->database, lls_row_add_integer, freed, err,
                        "DELETE FROM responses WHERE seq IN (SELECT seq FROM responses "
                        "WHERE tenant = ? AND seq < (SELECT max(seq) FROM responses) "
                        "ORDER BY seq LIMIT " EVICT_AT_ONCE ") RETURNING bytes",
@@ -69,16 +58,16 @@ static int make_room_of(struct lls_store *store, const char *tenant, int64_t mos
   if (most_bytes == 0)
     return 0;
   int status =
-      lls_database_run(&store->database, add_bytes, &bytes, err,
-                       "SELECT bytes FROM responses WHERE tenant = ?", "t", tenant);
+      lls_database_run(&store->database, lls_row_add_integer, &bytes, err,
+                       "SELECT sum(bytes) FROM responses WHERE tenant = ?", "t", tenant);
   for (; status == 0 && bytes > most_bytes && freed != 0; bytes -= freed)
     status = evict(store, tenant, &freed, err);
   return status;
 }
 
-static int keep_name(void *context, sqlite3_stmt *row)
+static int keep_name(void *context, const struct lls_result_row *row)
 {
-  snprintf(context, LARGEST_NAME, "%s", (const char *)sqlite3_column_text(row, 0));
+  snprintf(context, LARGEST_NAME, "%s", lls_row_text(row, 0));
   return 0;
 }
 
@@ -105,23 +94,25 @@ struct head {
   char id[LLS_CONVERSATION_ID];
 };
 
-static int keep_head(void *context, sqlite3_stmt *row)
+static int keep_head(void *context, const struct lls_result_row *row)
 {
   struct head *head = context;
   head->found = true;
-  snprintf(head->id, sizeof head->id, "%s", (const char *)sqlite3_column_text(row, 0));
+  snprintf(head->id, sizeof head->id, "%s", lls_row_text(row, 0));
   return 0;
 }
 
-/* Reads the id of the last response of a conversation; "": none yet. */
+/* Reads the id of the last response of a conversation; "": none yet. The transaction
+ * holds the row, so that no other process continues from the same one. */
 static int find_head(struct lls_store *store, const struct lls_stored_response *response,
                      char id[LLS_CONVERSATION_ID], struct lls_error *err)
 {
   struct head head = {0};
   int status =
       lls_database_run(&store->database, keep_head, &head, err,
-                       "SELECT head FROM conversations WHERE id = ? AND tenant = ?", "tt",
-                       response->conversation, response->tenant);
+                       "UPDATE conversations SET used = unixepoch() WHERE id = ? AND "
+                       "tenant = ? RETURNING head",
+                       "tt", response->conversation, response->tenant);
   strcpy(id, head.id);
   if (status != 0 || head.found)
     return status;
@@ -152,10 +143,10 @@ static int insert(struct lls_store *store, const struct lls_stored_response *res
   if (status == 0)
     status = lls_database_run(
         &store->database, NULL, NULL, err,
-        "INSERT INTO responses (id, tenant, previous, object, input, bytes, expires) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        "tttttii", response->id, response->tenant, previous, response->object,
-        response->input, bytes, (int64_t)time(NULL) + KEPT_S);
+        "INSERT INTO responses (id, tenant, previous, object, input, bytes, expires, "
+        "owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "tttttiit", response->id, response->tenant, previous, response->object,
+        response->input, bytes, (int64_t)time(NULL) + KEPT_S, store->id);
   if (status == 0 && response->conversation != NULL)
     status = move_head(store, response, err);
   return status;
@@ -165,7 +156,9 @@ int lls_responses_put(struct lls_store *store, const struct lls_stored_response 
                       const struct lls_response_room *room, struct lls_error *err)
 {
   int64_t bytes = (int64_t)(strlen(response->object) + strlen(response->input));
-  int status = insert(store, response, bytes, err);
+  int status = lls_database_begin(&store->database, err);
+  if (status == 0)
+    status = lls_database_end(&store->database, insert(store, response, bytes, err), err);
   if (status != 0)
     return status;
   store->response_bytes += bytes;
@@ -184,14 +177,14 @@ int lls_responses_replace(struct lls_store *store,
   int64_t before = 0, after = 0;
   int status = count_bytes(store, err);
   if (status == 0)
-    status = lls_database_run(&store->database, add_bytes, &before, err,
+    status = lls_database_run(&store->database, lls_row_add_integer, &before, err,
                               "SELECT bytes FROM responses WHERE id = ? AND tenant = ?",
                               "tt", response->id, response->tenant);
   if (status == 0)
     status = lls_database_run(
-        &store->database, add_bytes, &after, err,
-        "UPDATE responses SET object = ?1, bytes = length(CAST(input AS BLOB)) + "
-        "length(CAST(?1 AS BLOB)) WHERE id = ?2 AND tenant = ?3 RETURNING bytes",
+        &store->database, lls_row_add_integer, &after, err,
+        "UPDATE responses SET object = ?1, bytes = octet_length(input) + "
+        "octet_length(?1) WHERE id = ?2 AND tenant = ?3 RETURNING bytes",
         "ttt", response->object, response->id, response->tenant);
   if (status == 0)
     store->response_bytes += after - before;
@@ -200,16 +193,30 @@ int lls_responses_replace(struct lls_store *store,
 
 /* ---- finding ----------------------------------------------------------------------- */
 
-static json_t *column_json(sqlite3_stmt *row, int column)
+static json_t *column_json(const struct lls_result_row *row, int column)
 {
-  const char *text = (const char *)sqlite3_column_text(row, column);
+  const char *text = lls_row_text(row, column);
   return text != NULL ? lls_json_parse_string(text, JSON_ALLOW_NUL, NULL) : NULL;
 }
 
-static int keep_object(void *context, sqlite3_stmt *row)
+static bool is_unfinished(const json_t *object)
 {
-  *(json_t **)context = column_json(row, 0);
-  return *(json_t **)context != NULL ? 0 : -ENOMEM;
+  const char *status = json_string_value(json_object_get(object, "status"));
+  return status != NULL &&
+         (strcmp(status, "queued") == 0 || strcmp(status, "in_progress") == 0);
+}
+
+struct found {
+  json_t *object;
+  bool elsewhere;
+};
+
+static int keep_object(void *context, const struct lls_result_row *row)
+{
+  struct found *found = context;
+  found->object = column_json(row, 0);
+  found->elsewhere = lls_row_integer(row, 1) != 0;
+  return found->object != NULL ? 0 : -ENOMEM;
 }
 
 static int none(const char *id, struct lls_error *err)
@@ -218,16 +225,20 @@ static int none(const char *id, struct lls_error *err)
 }
 
 json_t *lls_responses_find(struct lls_store *store, const char *tenant, const char *id,
-                           int *status, struct lls_error *err)
+                           bool *elsewhere, int *status, struct lls_error *err)
 {
-  json_t *object = NULL;
-  *status = lls_database_run(&store->database, keep_object, &object, err,
-                             "SELECT object FROM responses WHERE id = ? AND tenant = ? "
-                             "AND expires > unixepoch()",
-                             "tt", id, tenant);
-  if (*status == 0 && object == NULL)
+  struct found found = {0};
+  *status = lls_database_run(
+      &store->database, keep_object, &found, err,
+      "SELECT object, owner <> ?3 AND EXISTS (SELECT 1 FROM replicas WHERE replicas.id = "
+      "responses.owner AND lease > unixepoch()) FROM responses WHERE id = ?1 AND tenant "
+      "= ?2 AND expires > unixepoch()",
+      "ttt", id, tenant, store->id);
+  if (*status == 0 && found.object == NULL)
     *status = none(id, err);
-  return object;
+  if (elsewhere != NULL)
+    *elsewhere = found.elsewhere && is_unfinished(found.object);
+  return found.object;
 }
 
 struct chain {
@@ -239,13 +250,6 @@ struct chain {
   struct lls_error *err;
 };
 
-static bool is_unfinished(const json_t *object)
-{
-  const char *status = json_string_value(json_object_get(object, "status"));
-  return status != NULL &&
-         (strcmp(status, "queued") == 0 || strcmp(status, "in_progress") == 0);
-}
-
 static void append(json_t *items, json_t *more)
 {
   json_array_extend(items, more);
@@ -254,25 +258,24 @@ static void append(json_t *items, json_t *more)
 
 /* Takes one row of the chain, from the requested response backwards: found, object,
  * input, depth, id. */
-static int take_link(void *context, sqlite3_stmt *row)
+static int take_link(void *context, const struct lls_result_row *row)
 {
   struct chain *chain = context;
-  bool last = sqlite3_column_int64(row, 3) == 0;
-  if (!sqlite3_column_int(row, 0) && last)
+  bool last = lls_row_integer(row, 3) == 0;
+  if (!lls_row_integer(row, 0) && last)
     return none(chain->id, chain->err);
-  if (!sqlite3_column_int(row, 0))
+  if (!lls_row_integer(row, 0))
     return lls_fail(chain->err, -ENOENT,
                     "'%.80s' continues from '%.80s', which was deleted or has expired: "
                     "send all items as 'input'",
-                    chain->id, (const char *)sqlite3_column_text(row, 4));
-  chain->bytes += (size_t)(sqlite3_column_bytes(row, 1) + sqlite3_column_bytes(row, 2));
+                    chain->id, lls_row_text(row, 4));
+  chain->bytes += strlen(lls_row_text(row, 1)) + strlen(lls_row_text(row, 2));
   if (chain->bytes > chain->most_bytes)
     return lls_fail(chain->err, -EFBIG,
                     "the conversation up to '%.80s' is larger than [server] max_body",
                     chain->id);
   for (int i = 1; i <= 2; i++)
-    lls_json_count(&chain->cost, (const char *)sqlite3_column_text(row, i),
-                   (size_t)sqlite3_column_bytes(row, i));
+    lls_json_count(&chain->cost, lls_row_text(row, i), strlen(lls_row_text(row, i)));
   if (lls_json_is_costly(&chain->cost))
     return lls_fail(
         chain->err, -EFBIG,
@@ -286,7 +289,7 @@ static int take_link(void *context, sqlite3_stmt *row)
     return lls_fail(chain->err, -EBUSY,
                     "the response '%.80s' is not complete: it can be continued once its "
                     "status says so",
-                    (const char *)sqlite3_column_text(row, 4));
+                    lls_row_text(row, 4));
   }
   json_array_extend(chain->items, json_object_get(object, "output"));
   json_decref(object);
@@ -324,7 +327,7 @@ int lls_responses_delete(struct lls_store *store, const char *tenant, const char
                          struct lls_error *err)
 {
   int64_t freed = 0;
-  int status = lls_database_run(&store->database, add_bytes, &freed, err,
+  int status = lls_database_run(&store->database, lls_row_add_integer, &freed, err,
                                 "DELETE FROM responses WHERE id = ? AND tenant = ? AND "
                                 "expires > unixepoch() RETURNING bytes",
                                 "tt", id, tenant);
@@ -337,7 +340,7 @@ int lls_responses_delete(struct lls_store *store, const char *tenant, const char
 int lls_responses_expire(struct lls_store *store, struct lls_error *err)
 {
   int64_t freed = 0;
-  int status = lls_database_run(&store->database, add_bytes, &freed, err,
+  int status = lls_database_run(&store->database, lls_row_add_integer, &freed, err,
                                 "DELETE FROM responses WHERE expires <= unixepoch() AND "
                                 "NOT EXISTS (SELECT 1 FROM responses later WHERE "
                                 "later.previous = responses.id) RETURNING bytes",

@@ -42,9 +42,9 @@ int lls_responses_replace(struct lls_store *store,
                           struct lls_error *err);
 
 /* Returns a new reference, or NULL with err; *status is -ENOENT if the tenant has no
- * such response. */
+ * such response. *elsewhere (may be NULL): another process that is alive generates it. */
 json_t *lls_responses_find(struct lls_store *store, const char *tenant, const char *id,
-                           int *status, struct lls_error *err);
+                           bool *elsewhere, int *status, struct lls_error *err);
 /* Returns the items of the conversation from the first one on: the input of this
  * response after all earlier items, and on request its output. *status is -ENOENT also
  * if an earlier response is gone, -EFBIG if there are more items than a request may

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See schema.h. The database counts the steps applied to it (user_version). A released
- * step is never edited; a change of the tables is a new step.
+ * See schema.h. The database counts the steps applied to it. A released step is never
+ * edited; a change of the tables is a new step. An upgrade is one transaction.
  *
  * Invariant: the first step must accept that its tables exist, in databases from before
  * steps were counted.
@@ -9,7 +9,6 @@
 #include "core/batch/schema.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 static const char *const steps[] = {
     "CREATE TABLE IF NOT EXISTS files ("
@@ -49,42 +48,43 @@ static const char *const steps[] = {
     " metadata TEXT NOT NULL, head TEXT NOT NULL, removed TEXT NOT NULL);"
     "CREATE INDEX conversations_of_tenants ON conversations (tenant, seq);"
     "CREATE INDEX conversations_by_use ON conversations (used);",
+
+    /* see sharing.h and usage_table.h; `owner` is the id of a process, "": none */
+    "ALTER TABLE batches ADD COLUMN owner TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE batches ADD COLUMN model TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE responses ADD COLUMN owner TEXT NOT NULL DEFAULT '';"
+    "CREATE INDEX IF NOT EXISTS responses_of_tenants ON responses (tenant, bytes);"
+    "CREATE TABLE replicas ("
+    " id TEXT PRIMARY KEY, name TEXT NOT NULL, lease INTEGER NOT NULL);"
+    "CREATE TABLE usage ("
+    " tenant TEXT NOT NULL, replica TEXT NOT NULL, requests INTEGER NOT NULL,"
+    " tokens INTEGER NOT NULL, inside INTEGER NOT NULL, at INTEGER NOT NULL,"
+    " PRIMARY KEY (tenant, replica));"
+    "CREATE TABLE folder (one INTEGER PRIMARY KEY, id TEXT NOT NULL);",
 };
 
 #define N_STEPS ((int)(sizeof steps / sizeof steps[0]))
 
-static int keep_version(void *context, sqlite3_stmt *row)
+static int take_steps(struct lls_database *database, struct lls_error *err)
 {
-  *(int *)context = sqlite3_column_int(row, 0);
-  return 0;
-}
-
-/* Applies a step and updates the count of steps in one commit. */
-static int take_step(struct lls_database *database, const char *step, int version,
-                     struct lls_error *err)
-{
-  char number[48];
-  snprintf(number, sizeof number, "PRAGMA user_version = %d; COMMIT;", version);
-  if (sqlite3_exec(database->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK &&
-      sqlite3_exec(database->db, step, NULL, NULL, NULL) == SQLITE_OK &&
-      sqlite3_exec(database->db, number, NULL, NULL, NULL) == SQLITE_OK)
-    return 0;
-  int status = lls_database_fail(database, err);
-  sqlite3_exec(database->db, "ROLLBACK", NULL, NULL, NULL);
+  int version = 0;
+  int status = database->kind->read_steps(database, &version, err);
+  if (status == 0 && version > N_STEPS)
+    return lls_fail(err, -ENOTSUP,
+                    "its database was written by a newer llmserve (form %d, this one "
+                    "knows up to %d): use that, or another %s",
+                    version, N_STEPS, database->kind->shared ? "database" : "folder");
+  for (int i = version; i < N_STEPS && status == 0; i++)
+    status = database->kind->script(database, steps[i], err);
+  if (status == 0 && version < N_STEPS)
+    status = database->kind->write_steps(database, N_STEPS, err);
   return status;
 }
 
 int lls_schema_upgrade(struct lls_database *database, struct lls_error *err)
 {
-  int version = 0;
-  int status =
-      lls_database_run(database, keep_version, &version, err, "PRAGMA user_version", "");
-  if (status == 0 && version > N_STEPS)
-    return lls_fail(err, -ENOTSUP,
-                    "its database was written by a newer llmserve (form %d, this one "
-                    "knows up to %d): use that, or another folder",
-                    version, N_STEPS);
-  for (int i = version; i < N_STEPS && status == 0; i++)
-    status = take_step(database, steps[i], i + 1, err);
+  int status = lls_database_begin(database, err);
+  if (status == 0)
+    status = lls_database_end(database, take_steps(database, err), err);
   return status;
 }

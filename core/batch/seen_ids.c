@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/batch/database.h"
+#include "core/batch/sqlite.h"
 
 struct lls_seen_ids {
-  struct lls_database database;
+  sqlite3 *db;
   sqlite3_stmt *add;
 };
 
@@ -18,7 +18,7 @@ void lls_seen_ids_free(struct lls_seen_ids *seen)
   if (seen == NULL)
     return;
   sqlite3_finalize(seen->add);
-  lls_database_close(&seen->database);
+  sqlite3_close(seen->db);
   free(seen);
 }
 
@@ -29,10 +29,10 @@ int lls_seen_ids_create(struct lls_seen_ids **out, struct lls_error *err)
   struct lls_seen_ids *seen = calloc(1, sizeof *seen);
   if (seen == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  int status = lls_database_open(&seen->database, "", schema, err);
-  if (status == 0 && sqlite3_prepare_v2(seen->database.db, "INSERT INTO seen VALUES (?)",
-                                        -1, &seen->add, NULL) != SQLITE_OK)
-    status = lls_database_fail(&seen->database, err);
+  int status = lls_sqlite_open(&seen->db, "", schema, err);
+  if (status == 0 && sqlite3_prepare_v2(seen->db, "INSERT INTO seen VALUES (?)", -1,
+                                        &seen->add, NULL) != SQLITE_OK)
+    status = lls_sqlite_fail(seen->db, err);
   if (status < 0)
     lls_seen_ids_free(seen);
   else
@@ -44,7 +44,7 @@ int lls_seen_ids_add(struct lls_seen_ids *seen, const char *id, struct lls_error
 {
   sqlite3_bind_text(seen->add, 1, id, -1, SQLITE_STATIC);
   int code = sqlite3_step(seen->add);
-  int status = code == SQLITE_DONE ? 0 : lls_database_fail(&seen->database, err);
+  int status = code == SQLITE_DONE ? 0 : lls_sqlite_fail(seen->db, err);
   sqlite3_reset(seen->add);
   return status;
 }

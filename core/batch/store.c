@@ -13,6 +13,7 @@
 #include "core/base/file.h"
 #include "core/batch/file_table.h"
 #include "core/batch/schema.h"
+#include "core/batch/sharing.h"
 #include "core/batch/store_internal.h"
 
 /* jobs done in a row, before batches get a turn and pending answers are written */
@@ -51,6 +52,7 @@ static void *thread_main(void *argument)
       run_job(store);
     pthread_mutex_unlock(&store->mutex);
     int wait_ms = lls_store_background(store);
+    store->lost = store->database.lost;
     pthread_mutex_lock(&store->mutex);
     if (wait_ms > 0 && store->posted == NULL && !store->stop)
       wait_for_job(store, wait_ms);
@@ -87,6 +89,18 @@ bool lls_store_has_lines(struct lls_store *store)
 {
   LLS_ON(store->main);
   return store->has_lines;
+}
+
+bool lls_store_is_lost(const struct lls_store *store)
+{
+  LLS_ON(store->main);
+  return store->lost;
+}
+
+bool lls_store_is_shared(const struct lls_store *store)
+{
+  LLS_ON(store->main);
+  return store->id[0] != '\0';
 }
 
 void lls_store_count(struct lls_store *store, struct lls_store_counts *out)
@@ -128,11 +142,20 @@ static int open_folder(struct lls_store *store, struct lls_error *err)
     status = make_folder(path, err);
   if (status == 0)
     status = take_lock(store, err);
+  return status;
+}
+
+static int open_database(struct lls_store *store, const char *url, struct lls_error *err)
+{
+  char path[PATH_MAX];
   lls_store_path(store, "llmserve.db", "", path);
-  if (status == 0)
-    status = lls_database_open(&store->database, path, "", err);
+  int status = url != NULL && url[0] != '\0'
+                   ? lls_database_open_server(&store->database, url, store->log, err)
+                   : lls_database_open_file(&store->database, path, err);
   if (status == 0)
     status = lls_schema_upgrade(&store->database, err);
+  if (status == 0 && store->database.kind->shared)
+    status = lls_sharing_open(store, err);
   return status;
 }
 
@@ -148,13 +171,13 @@ static int start_thread(struct lls_store *store, struct lls_error *err)
 
 static void free_store(struct lls_store *store)
 {
-  if (store->database.db != NULL)
-    lls_database_close(&store->database);
+  lls_database_close(&store->database);
   if (store->lock >= 0)
     close(store->lock);
   pthread_cond_destroy(&store->posted_one);
   pthread_mutex_destroy(&store->mutex);
   free(store->model_name);
+  free(store->served_model);
   free(store);
 }
 
@@ -169,10 +192,17 @@ static struct lls_store *make_store(const struct lls_store_options *options)
   store->wake = options->wake;
   store->wake_context = options->wake_context;
   store->model_name = options->model_name != NULL ? strdup(options->model_name) : NULL;
+  store->served_model =
+      strdup(options->served_model != NULL ? options->served_model : "");
   store->lock = -1;
   store->main = lls_this_thread();
   store->admitting = true;
   snprintf(store->folder, sizeof store->folder, "%s", options->folder);
+  if (options->files != NULL && options->files[0] != '\0')
+    snprintf(store->files, sizeof store->files, "%s", options->files);
+  else
+    snprintf(store->files, sizeof store->files, "%.*s/files",
+             (int)sizeof store->files - 8, options->folder);
   if (options->replica != NULL)
     snprintf(store->replica, sizeof store->replica, "%s", options->replica);
   pthread_mutex_init(&store->mutex, NULL);
@@ -190,12 +220,16 @@ int lls_store_open(const struct lls_store_options *options, struct lls_store **o
   if (store == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   LLS_ON(store->main);
-  int status = 0;
-  if (strlen(options->folder) >= sizeof store->folder)
+  int status = store->served_model == NULL ? lls_fail(err, -ENOMEM, "out of memory") : 0;
+  if (status == 0 &&
+      (strlen(options->folder) >= sizeof store->folder - 8 ||
+       (options->files != NULL && strlen(options->files) >= sizeof store->files)))
     status =
         lls_fail(err, -ENAMETOOLONG, "%.80s...: the path is too long", options->folder);
   if (status == 0)
     status = open_folder(store, err);
+  if (status == 0)
+    status = open_database(store, options->database, err);
   if (status == 0)
     status = lls_files_forget_unknown(store, err);
   if (status == 0)

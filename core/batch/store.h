@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The folder of [server] state, which outlives the process: an SQLite database (files,
- * batches and how far each has come) and the files themselves.
+ * batches and how far each has come) and the files themselves. Or a database and a
+ * folder of files that replicas share ([server] state_database, sharing.h).
  *
  * Two threads: [main] posts jobs, and each job's `done` runs on it; [store], the
  * store's own thread, alone uses the database and files, so that main never waits for a
  * disk. Between jobs it advances batches (background.c): checks their lines, writes
  * their answers, ends them.
  *
- *   core/batch/database.c    SQLite
+ *   core/batch/database.c    SQLite (sqlite.c) or PostgreSQL (postgres.c, postgres_sql.c)
+ *   core/batch/sharing.c     what processes with one database agree on
+ *   core/batch/usage_table.c what tenants have used at each of them
  *   core/batch/file_table.c       uploads, results
  *   core/batch/batch_table.c batches as rows and as JSON
  *   core/batch/input_line.c  lines of a batch's input
@@ -34,8 +37,14 @@
 struct lls_store;
 
 struct lls_store_options {
-  const char *folder;     /* created if it does not exist; copied */
+  const char *folder; /* created if it does not exist; copied */
+  /* URL of a database that replicas share, and the folder of files, which they share too;
+   * copied; NULL or "": a database and files in `folder` */
+  const char *database, *files;
   const char *model_name; /* the model that lines may name; copied; NULL: any */
+  /* the model that runs lines: processes with other ones do not take batches over;
+   * copied */
+  const char *served_model;
   /* name of this replica in ids; copied; NULL or "": none */
   const char *replica;
   size_t max_line;             /* most bytes of a batch's line */
@@ -74,6 +83,12 @@ void lls_store_deliver(struct lls_store *store);
 
 /* [main] True if a batch has lines to hand out. */
 bool lls_store_has_lines(struct lls_store *store);
+
+/* [main] True while the database does not answer. */
+bool lls_store_is_lost(const struct lls_store *store);
+
+/* [main] True if other processes use the database, too. */
+bool lls_store_is_shared(const struct lls_store *store);
 
 /* [main] */
 void lls_store_count(struct lls_store *store, struct lls_store_counts *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths, the clock, and whether the folder can be written: for all files of the store. */
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/batch/store_internal.h"
@@ -15,8 +16,11 @@ int64_t lls_store_now_ns(void)
 void lls_store_path(const struct lls_store *store, const char *kind, const char *name,
                     char path[PATH_MAX])
 {
-  snprintf(path, PATH_MAX, "%s/%s%s%s", store->folder, kind, name[0] != '\0' ? "/" : "",
-           name);
+  const char *slash = name[0] != '\0' ? "/" : "";
+  if (strcmp(kind, "files") == 0)
+    snprintf(path, PATH_MAX, "%s%s%s", store->files, slash, name);
+  else
+    snprintf(path, PATH_MAX, "%s/%s%s%s", store->folder, kind, slash, name);
 }
 
 int lls_store_block(struct lls_store *store, int status, const struct lls_error *why)

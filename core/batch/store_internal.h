@@ -12,6 +12,8 @@
 #include "core/batch/store.h"
 #include "core/config/limits.h"
 
+#define LLS_PROCESS_ID_BYTES 40
+
 /* Most batches active at once, the oldest ones; later batches wait in the database.
  * This bounds the open files, and a long batch does not block short ones. */
 #define LLS_STORE_ACTIVE 32
@@ -20,7 +22,11 @@ struct lls_active;
 
 struct lls_store {
   char folder[PATH_MAX - 128];
-  char *model_name;
+  char files[PATH_MAX - 128]; /* folder of the bodies of files */
+  char
+      id[LLS_PROCESS_ID_BYTES]; /* this process, among those of the database; "": alone */
+  int64_t beaten_ns;            /* time of the last heartbeat (sharing.h) */
+  char *model_name, *served_model;
   char replica[LLS_REPLICA_MAX + 1]; /* name of this replica; "": it is the only one */
   size_t max_line;
   const struct lls_log *log;
@@ -45,6 +51,7 @@ struct lls_store {
   struct lls_upload *uploads; /* utlist: uploads in progress */
 
   atomic_bool has_lines;
+  atomic_bool lost; /* the database does not answer */
 
   pthread_mutex_t mutex; /* guards the following members */
   pthread_cond_t posted_one;
@@ -67,7 +74,7 @@ int lls_store_background(struct lls_store *store);
 /* [store] At the end: writes the pending answers, and frees the active batches. */
 void lls_store_end_background(struct lls_store *store);
 
-/* [store] Makes the path of a file in the folder. */
+/* [store] Makes the path of a file: kind "files" of a client's, else of the folder. */
 void lls_store_path(const struct lls_store *store, const char *kind, const char *name,
                     char path[PATH_MAX]);
 

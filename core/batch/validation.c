@@ -77,9 +77,10 @@ static int finish(struct lls_store *store, struct lls_active *active,
     add_error(active, 0, &empty);
   if (json_array_size(active->wrong) > 0)
     return fail(store, active, err);
-  int status = lls_database_run(&store->database, NULL, NULL, err,
-                                "UPDATE batches SET total = ? WHERE seq = ?", "ii",
-                                (int64_t)total, active->seq);
+  int status =
+      lls_database_run(&store->database, NULL, NULL, err,
+                       "UPDATE batches SET total = ? WHERE seq = ? AND owner = ?", "iit",
+                       (int64_t)total, active->seq, store->id);
   if (status == 0)
     status = lls_active_enter(store, active, LLS_ACTIVE_IN_PROGRESS, err);
   if (status < 0)

@@ -30,7 +30,9 @@ struct lls_server_config {       /* [server] */
   const char *admin_keys;        /* file, or "": any client on this machine */
   const char *admin_socket;      /* path, or "": none */
   const char *state;             /* folder, or "": no state outlives the process */
-  const char *replica;           /* name of this replica, or "": it is the only one */
+  /* URL of the database, and folder of the files, that replicas share; "": in `state` */
+  const char *state_database, *state_files;
+  const char *replica; /* name of this replica, or "": it is the only one */
   /* "": none, "stream": only GET /admin/kv_events, or an endpoint; another or "" */
   const char *kv_events, *kv_events_replay;
   const char *kv_events_topic;

@@ -340,6 +340,27 @@ static void check_kept_prompts(struct lls_loading *l)
                       "is not set");
 }
 
+/* Checks the database and the folder that replicas share: both or none. */
+static void check_shared_state(struct lls_loading *l)
+{
+  const struct lls_server_config *server = &l->config->server;
+  const char *url = server->state_database;
+  int line = lls_loading_line(l, "server", "state_database");
+  if (strstr(server->state, "://") != NULL)
+    lls_loading_error(l, lls_loading_line(l, "server", "state"),
+                      "[server] state: it is a folder; a database is named by "
+                      "state_database, beside it");
+  if (url[0] == '\0')
+    return;
+  if (strncmp(url, "postgresql://", 13) != 0 && strncmp(url, "postgres://", 11) != 0)
+    lls_loading_error(l, line,
+                      "[server] state_database: expected postgresql://USER@HOST/NAME");
+  if (server->state[0] == '\0')
+    lls_loading_error(l, line,
+                      "[server] state_database: it needs state, a folder for what is "
+                      "this server's alone");
+}
+
 /* Checks a path that the server writes. If it does not exist the server may create it,
  * and a service manager the folder above. */
 static void check_written(struct lls_loading *l, const char *key, const char *path,
@@ -389,6 +410,8 @@ void lls_loading_check(struct lls_loading *l)
   check_replica(l);
   check_origins(l);
   check_written(l, "state", server->state, true);
+  check_written(l, "state_files", server->state_files, true);
+  check_shared_state(l);
   check_written(l, "decisions", server->decisions, false);
   check_autopilot(l);
   check_autopilot_policies(l);

@@ -285,8 +285,9 @@ static void add_all(struct lls_loading *l, const struct lls_param_table *table)
 static bool is_shared(const char *in, const char *key)
 {
   static const char *const keys[] = {
-      "listen",  "api_keys",      "admin_keys",        "admin_socket", "state",
-      "replica", "allowed_hosts", "served_model_name", "any_model",    "allowed_origins"};
+      "listen",        "api_keys",          "admin_keys",  "admin_socket",
+      "state",         "state_database",    "state_files", "replica",
+      "allowed_hosts", "served_model_name", "any_model",   "allowed_origins"};
   if (strcmp(in, "tls") == 0 || strcmp(in, section) == 0 || lls_section_is_model(in))
     return true;
   if (strcmp(in, "model") == 0)

@@ -195,6 +195,15 @@ static const struct lls_param server_params[] = {
         "folder of all that outlives the server: files and batches (/v1/files, "
         "/v1/batches), which continue at the next start, and responses (/v1/responses); "
         "only one server may use it; empty: these are not available"),
+    LLS_PARAM_STRING(
+        server, state_database, "",
+        "PostgreSQL database of files, batches, responses and what tenants have used, "
+        "which replicas share: postgresql://USER@HOST/NAME, best without the password "
+        "(?passfile=FILE, or PGPASSWORD in the environment); empty: a file of SQLite in "
+        "state"),
+    LLS_PARAM_PATH(server, state_files, "",
+                   "folder of the contents of files, which replicas with one "
+                   "state_database share; empty: in state"),
     LLS_PARAM_STRING(server, replica, "",
                      "name of this server among replicas: letters and digits, 16 at "
                      "most. The ids of its responses, files and batches begin with it "

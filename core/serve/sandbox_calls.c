@@ -219,6 +219,14 @@ static void put_execve(struct filter *f, const char *path)
   f->n_calls++;
 }
 
+/* Allows new connections, to a database that was lost (Landlock may limit where to). */
+static void put_connections(struct filter *f)
+{
+  put_call(f, "socket");
+  put_call(f, "connect");
+  put_call(f, "getsockname");
+}
+
 /* Allows only the socket for datagrams to the service manager. */
 static void put_socket(struct filter *f)
 {
@@ -235,7 +243,7 @@ static void put_socket(struct filter *f)
 
 /* Writes the filter without libseccomp, since version 2.5's generator crashes if memory
  * is short. Calls by another architecture's numbers fail like unlisted ones. */
-static void write_filter(struct filter *f, bool whatif)
+static void write_filter(struct filter *f, bool whatif, bool connects)
 {
   put_load(f, offsetof(struct seccomp_data, arch));
   put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 1,
@@ -251,7 +259,9 @@ static void write_filter(struct filter *f, bool whatif)
     put_call(f, "execve");
   else
     put_execve(f, lls_trial_program);
-  if (getenv("NOTIFY_SOCKET") != NULL)
+  if (connects)
+    put_connections(f);
+  else if (getenv("NOTIFY_SOCKET") != NULL)
     put_socket(f);
   put_verdict(f, SECCOMP_RET_ERRNO | ENOSYS);
 }
@@ -270,7 +280,8 @@ int sandbox_calls(const struct lls_config *config, char *done, size_t size,
                   struct lls_error *err)
 {
   struct filter filter = {0};
-  write_filter(&filter, sandbox_runs_whatif(config));
+  write_filter(&filter, sandbox_runs_whatif(config),
+               config->server.state_database[0] != '\0');
   struct sock_fprog program = {.len = filter.n, .filter = filter.list};
   seal(lls_trial_program);
   if (filter.n == MOST)

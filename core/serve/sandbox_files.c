@@ -219,6 +219,9 @@ static void allow_writes(struct rules *r, const struct lls_config *c)
   allow(r, c->server.state, ALL_BUT_EXECUTE);
   if (access(c->server.state, F_OK) < 0) /* the folder will be created later */
     allow_folder_of(r, c->server.state, ALL_BUT_EXECUTE);
+  allow(r, c->server.state_files, ALL_BUT_EXECUTE);
+  if (access(c->server.state_files, F_OK) < 0)
+    allow_folder_of(r, c->server.state_files, ALL_BUT_EXECUTE);
   allow_folder_of(r, c->server.decisions, ALL_BUT_EXECUTE);
   allow(r, c->cache.measurements, ALL_BUT_EXECUTE);
   allow_sockets(r, c);
@@ -258,13 +261,13 @@ static void allow_whatif(struct rules *r)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-static struct ruleset for_abi(long abi)
+static struct ruleset for_abi(long abi, bool connects)
 {
   struct ruleset all = {.files = FIRST_ABI};
   all.files |= abi >= 2 ? REFER : 0;
   all.files |= abi >= 3 ? TRUNCATE : 0;
   all.files |= abi >= 5 ? IOCTL_DEV : 0;
-  all.network = abi >= 4 ? CONNECT_TCP : 0;
+  all.network = abi >= 4 && !connects ? CONNECT_TCP : 0;
   const char *manager = getenv("NOTIFY_SOCKET");
   bool abstract = manager != NULL && manager[0] == '@';
   all.scoped = abi >= 6 ? SCOPE_SIGNAL | (abstract ? 0 : SCOPE_ABSTRACT) : 0;
@@ -295,7 +298,7 @@ int sandbox_files(const struct lls_config *c, char *done, size_t size,
   long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION);
   if (abi < 1)
     return lls_fail(err, -ENOSYS, "this kernel has no Landlock (%s)", strerror(errno));
-  struct ruleset all = for_abi(abi);
+  struct ruleset all = for_abi(abi, c->server.state_database[0] != '\0');
   size_t known = abi >= 6   ? sizeof all
                  : abi >= 4 ? 2 * sizeof(uint64_t)
                             : sizeof(uint64_t);

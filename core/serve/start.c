@@ -294,6 +294,8 @@ int server_create_api(struct server *s, struct lls_error *err)
                            .ask = on_whatif,
                            .give_up = on_give_up}},
       .state = c->server.state,
+      .state_database = c->server.state_database,
+      .state_files = c->server.state_files,
       .replica = c->server.replica,
       .kv_events = kv_config_of(&c->server),
       .log = &s->log,

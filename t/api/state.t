@@ -77,7 +77,8 @@ is ask(previous_response_id => $two)->{status}, 200, '  but for the one that did
 
 # ---- older and newer folders ---------------------------------------------------------------
 
-restart(sub { change('DROP TABLE responses; DROP TABLE conversations; DROP INDEX files_by_expiry; ALTER TABLE files DROP COLUMN expires; PRAGMA user_version = 0') });
+restart(sub { change('DROP TABLE responses; DROP TABLE conversations; DROP TABLE replicas; DROP TABLE usage; DROP TABLE folder; DROP INDEX files_by_expiry; '
+          . 'ALTER TABLE files DROP COLUMN expires; ALTER TABLE batches DROP COLUMN owner; ALTER TABLE batches DROP COLUMN model; PRAGMA user_version = 0') });
 is_deeply Batches::get($server, "/v1/files/$kept->{id}"), $kept, 'a folder of an older server is taken over';
 is $server->stop, 0, 'the server ends well';
 change('PRAGMA user_version = 99');

@@ -9,6 +9,7 @@
 #include "core/api/generation.h"
 #include "core/api/reply.h"
 #include "core/api/responses/detached.h"
+#include "core/api/store/shared_usage.h"
 #include "core/api/store/store_front.h"
 
 #define TICK_MIN_MS 20
@@ -60,6 +61,7 @@ static void on_tick(uv_timer_t *timer)
   bool soon = lls_log_flush(api->config.log);
   uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
   lls_store_front_tick(api);
+  lls_shared_usage_tick(api);
   lls_viewers_tick(api, now_ns);
   lls_held_refusals_tick(api, now_ns);
   lls_kv_events_tick(api);

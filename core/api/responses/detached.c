@@ -12,8 +12,10 @@
 #include "core/api/accounts.h"
 #include "core/api/responses/detached_internal.h"
 #include "core/api/responses/responses.h"
+#include "core/api/store/store_call.h"
 #include "core/api/store/store_front.h"
 #include "core/base/json_memory.h"
+#include "core/batch/database.h"
 #include "core/batch/response_table.h"
 
 #define KEPT_NS (300 * LLS_NS_PER_S) /* after the end */
@@ -61,6 +63,23 @@ static void answer_asker(struct lls_background *background, const char *text)
     lls_http_reply(exchange, 200, "application/json", text, strlen(text));
 }
 
+static void cancel(struct lls_background *background);
+
+/* Answers the client with why the response cannot begin, and cancels it. */
+static void refuse_asker(struct lls_background *background, const struct saving *saving)
+{
+  struct lls_http_exchange *exchange = background->asker;
+  struct lls_api_error error;
+  background->asker = NULL;
+  background->deleted = true;
+  cancel(background);
+  if (exchange == NULL)
+    return;
+  exchange->on_gone = NULL;
+  lls_store_error(saving->status, &saving->error, NULL, &error);
+  lls_api_error_reply(exchange, &error);
+}
+
 static void free_saving(struct saving *saving)
 {
   free(saving->text);
@@ -78,10 +97,13 @@ static void saved(struct lls_store_job *job)
   if (saving->status != 0)
     lls_log(api->config.log, LLS_LOG_ERROR, "responses", "%s is not stored: %s",
             background->id, lls_error_text(&saving->error, saving->status));
-  if (saving->input != NULL)
+  if (saving->input != NULL && saving->status == LLS_DATABASE_LOST)
+    refuse_asker(background, saving);
+  else if (saving->input != NULL)
     answer_asker(background, saving->text);
   else
     background->stored = saving->status == 0;
+  background->unsaved = saving->input == NULL && saving->status == LLS_DATABASE_LOST;
   background->n_jobs--;
   free_saving(saving);
   lls_store_errand_over(api);
@@ -246,8 +268,19 @@ static bool is_done(const struct lls_background *background, int64_t now_ns)
 {
   bool old = now_ns - background->over_ns >= KEPT_NS;
   return background->generation == NULL && background->n_jobs == 0 &&
-         background->asker == NULL && background->watchers == NULL &&
+         (!background->unsaved || background->deleted) && background->asker == NULL &&
+         background->watchers == NULL &&
          (old || background->deleted || (background->stored && !background->streamed));
+}
+
+/* Stores the end of a response once the database answers again. */
+static void save_again(struct lls_background *background)
+{
+  const struct lls_api *api = background->api;
+  if (!background->unsaved || background->deleted || background->n_jobs > 0 ||
+      api->front->store == NULL || lls_store_is_lost(api->front->store))
+    return;
+  background->unsaved = !save(background, copy(background->final), NULL);
 }
 
 void lls_background_tick(struct lls_api *api, int64_t now_ns)
@@ -255,6 +288,7 @@ void lls_background_tick(struct lls_api *api, int64_t now_ns)
   struct lls_background *background, *next;
   LLS_API_ON_MAIN(api);
   DL_FOREACH_SAFE (api->backgrounds, background, next) {
+    save_again(background);
     if (is_done(background, now_ns))
       destroy(background);
     else

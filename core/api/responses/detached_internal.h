@@ -32,6 +32,7 @@ struct lls_background {
   char id[64], tenant[LLS_TENANT_BYTES];
   bool streamed; /* asked for with "stream": the events are kept */
   bool stored;   /* the end is in the store */
+  bool unsaved;  /* it is not, because the database did not answer */
   bool deleted;
   bool lost;                     /* the events took too much memory */
   struct lls_kept_event *events; /* (n_events) */

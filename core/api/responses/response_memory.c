@@ -14,12 +14,28 @@
 #include "core/base/json_memory.h"
 #include "core/batch/response_item.h"
 #include "core/batch/conversation_table.h"
+#include "core/batch/database.h"
 
 bool lls_response_memory_is_on(const struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
   return api->front != NULL && api->front->store != NULL &&
          api->config.limits.stored_responses > 0;
+}
+
+int lls_response_memory_check(const struct lls_api *api,
+                              const struct lls_generation *generation,
+                              struct lls_api_error *error)
+{
+  static const struct lls_error why = {
+      "the database of [server] state_database does not answer, so that this response "
+      "could not be stored (it needs no database with \"store\": false)"};
+  LLS_API_ON_MAIN(api);
+  if (lls_response_input(generation->state) == NULL || api->front == NULL ||
+      !lls_store_is_lost(api->front->store))
+    return 0;
+  lls_store_error(LLS_DATABASE_LOST, &why, NULL, error);
+  return -1;
 }
 
 /* ---- the items before a request ---------------------------------------------------- */

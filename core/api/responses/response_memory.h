@@ -15,6 +15,12 @@
 /* Returns true if this server stores responses. */
 bool lls_response_memory_is_on(const struct lls_api *api);
 
+/* Returns 0, or -1 with *error set if the response is to be stored and the database does
+ * not answer. */
+int lls_response_memory_check(const struct lls_api *api,
+                              const struct lls_generation *generation,
+                              struct lls_api_error *error);
+
 /* Loads what the body needs of the client's tenant, then calls `found`, with "items", the
  * items of the conversation so far, oldest first, and "named", the items that the input
  * refers to, by their ids. */

@@ -384,6 +384,7 @@ static const struct lls_dialect_memory memory = {
     .needs = lls_response_needs,
     .load = lls_response_memory_ask,
     .wants = is_to_be_kept,
+    .check = lls_response_memory_check,
     .continues = continued_by,
     .part = lls_response_of,
     .store = lls_response_memory_put,

@@ -15,7 +15,7 @@
 #define LATEST       (INT64_C(1) << 40) /* no stream has as many events */
 
 /* Says that a response has failed if nothing completes it any more: it is not in the
- * background of this server. */
+ * background of this server, nor of another one that is alive. */
 static void give_up(json_t *object)
 {
   const char *status = json_string_value(json_object_get(object, "status"));
@@ -30,23 +30,35 @@ static void give_up(json_t *object)
 
 static void ask_response(struct lls_store_call *call, struct lls_store *store)
 {
-  call->answer =
-      lls_responses_find(store, call->tenant, call->id, &call->status, &call->error);
-  give_up(call->answer);
+  bool elsewhere;
+  call->answer = lls_responses_find(store, call->tenant, call->id, &elsewhere,
+                                    &call->status, &call->error);
+  if (!elsewhere)
+    give_up(call->answer);
 }
 
 /* A cancelled response that is over stays as it is. */
 static void ask_cancel(struct lls_store_call *call, struct lls_store *store)
 {
-  ask_response(call, store);
-  if (call->status != 0 || json_is_true(json_object_get(call->answer, "background")))
+  bool elsewhere;
+  call->answer = lls_responses_find(store, call->tenant, call->id, &elsewhere,
+                                    &call->status, &call->error);
+  bool in_background = json_is_true(json_object_get(call->answer, "background"));
+  if (call->status != 0 || (in_background && !elsewhere)) {
+    give_up(call->answer);
     return;
+  }
   json_decref(call->answer);
   call->answer = NULL;
-  call->status = lls_fail(&call->error, -EINVAL,
-                          "Cannot cancel a synchronous response: only responses with "
-                          "\"background\" can be cancelled, for "
-                          "others close the connection");
+  if (elsewhere)
+    call->status = lls_fail(&call->error, -EBUSY,
+                            "another replica generates this response: only that one can "
+                            "cancel it or stream its events");
+  else
+    call->status = lls_fail(&call->error, -EINVAL,
+                            "Cannot cancel a synchronous response: only responses with "
+                            "\"background\" can be cancelled, for "
+                            "others close the connection");
 }
 
 static void ask_delete(struct lls_store_call *call, struct lls_store *store)

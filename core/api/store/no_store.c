@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/api/store/shared_usage.h"
 #include "core/api/store/store_front.h"
 
 void lls_store_refuse(struct lls_http_exchange *exchange)
@@ -56,6 +57,11 @@ void lls_store_front_feed(struct lls_api *api)
 }
 
 void lls_store_front_tick(struct lls_api *api)
+{
+  LLS_API_ON_MAIN(api);
+}
+
+void lls_shared_usage_tick(struct lls_api *api)
 {
   LLS_API_ON_MAIN(api);
 }

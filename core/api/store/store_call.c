@@ -10,6 +10,7 @@
 #include "core/api/access.h"
 #include "core/api/store/store_front.h"
 #include "core/base/json_memory.h"
+#include "core/batch/database.h"
 
 struct lls_store *lls_store_of(struct lls_api *api, struct lls_http_exchange *exchange)
 {
@@ -55,6 +56,10 @@ void lls_store_error(int status, const struct lls_error *why, const char *param,
   case -EBUSY:
   case -EALREADY:
     lls_api_fail(error, 409, "conflict", NULL, "%s", text);
+    break;
+  case LLS_DATABASE_LOST:
+    lls_api_fail(error, 503, "state_unavailable", NULL, "%s", text);
+    error->retry_after = 2;
     break;
   case -E2BIG:
     lls_api_fail(error, 413, "tenant_storage_full", NULL, "%s", text);

@@ -39,7 +39,10 @@ int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_err
       api->config.limits.any_model == LLS_ANY_MODEL_TRUE || api->config.adapters != NULL;
   const struct lls_store_options options = {
       .folder = folder,
+      .database = api->config.state_database,
+      .files = api->config.state_files,
       .model_name = any_model ? NULL : api->model_name,
+      .served_model = api->model_name,
       .replica = api->config.replica,
       .max_line = (size_t)api->config.limits.http.max_body,
       .log = api->config.log,

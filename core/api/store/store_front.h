@@ -19,6 +19,8 @@ struct lls_store_front {
   struct lls_store *store;         /* NULL: closed */
   struct lls_batch_runner *runner; /* batch_runner.h */
   size_t unwritten;                /* bytes of uploads not on the disk yet */
+  bool tells_usage, knows_usage;   /* shared_usage.c: a job runs; one has succeeded */
+  int64_t told_ns;                 /* time of the last job */
   uv_async_t wake; /* sent when the store has finished a job or a line has finished */
   void (*closed)(struct lls_api *api);
 };
