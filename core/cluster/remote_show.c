@@ -153,8 +153,8 @@ static void see_stats(struct lls_step_thread *r, struct lls_unpack *u)
 
 /* ---- queues ------------------------------------------------------------------------ */
 
-static const char *const states[] = {"running", "moving", "preempted", "waiting",
-                                     "offered"};
+static const char *const states[] = {"running", "moving",  "preempted",
+                                     "waiting", "offered", "reading"};
 #define N_STATES (sizeof states / sizeof *states)
 
 /* A snapshot's texts are constants of each process: their indices are sent. */

@@ -232,6 +232,17 @@ static int bind_curve(const struct reading *r, struct lls_profile_curve *out)
   return rc;
 }
 
+/* A disk that is read is written, too, in a time of its own. */
+static int check_disk(const struct reading *r, const struct lls_profile_disk *d)
+{
+  const struct lls_ini_entry *at = lls_ini_find(&r->ini, "disk", NULL);
+  if ((d->read > 0) == (d->write > 0))
+    return 0;
+  return lls_fail(r->err, -EINVAL,
+                  "%s:%u: [disk] read and write: expected both above 0, or none", r->path,
+                  at != NULL ? at->line : 1);
+}
+
 static int bind_all(const struct reading *r, struct lls_profile *out)
 {
   int rc = 0;
@@ -239,6 +250,7 @@ static int bind_all(const struct reading *r, struct lls_profile *out)
     rc = check_entry(r, &r->ini.entries[i]);
   for (size_t i = 0; rc == 0 && i < N_SECTIONS; i++)
     rc = bind(r, sections[i].name, &sections[i].table, (char *)out + sections[i].offset);
+  rc = rc == 0 ? check_disk(r, &out->disk) : rc;
   return rc == 0 ? bind_curve(r, &out->projection) : rc;
 }
 

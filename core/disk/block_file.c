@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct head {
@@ -101,19 +102,33 @@ static off_t entries_at(void)
   return (off_t)pages(sizeof(struct head));
 }
 
+static uint64_t fixed_bytes(void)
+{
+  return (uint64_t)entries_at() + LLS_BLOCK_PAGE; /* entries end in a page */
+}
+
+static void lay_out(struct lls_block_file *f, size_t record_bytes, uint32_t n_slots)
+{
+  f->record_bytes = record_bytes;
+  f->slot_bytes = pages(record_bytes);
+  f->n_slots = n_slots;
+  f->slots_at = entries_at() +
+                (off_t)pages((size_t)n_slots * sizeof(struct lls_block_entry_on_disk));
+}
+
+uint64_t lls_block_file_bytes(size_t record_bytes, uint32_t n_slots)
+{
+  return fixed_bytes() +
+         n_slots * (pages(record_bytes) + sizeof(struct lls_block_entry_on_disk));
+}
+
 int lls_block_file_size(size_t record_bytes, uint64_t bytes, struct lls_block_file *f,
                         struct lls_error *err)
 {
-  uint64_t fixed = (uint64_t)entries_at() + LLS_BLOCK_PAGE; /* entries end in a page */
-  f->record_bytes = record_bytes;
-  f->slot_bytes = pages(record_bytes);
-  uint64_t n =
-      bytes > fixed
-          ? (bytes - fixed) / (f->slot_bytes + sizeof(struct lls_block_entry_on_disk))
-          : 0;
-  f->n_slots = n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2;
-  f->slots_at = entries_at() +
-                (off_t)pages((size_t)f->n_slots * sizeof(struct lls_block_entry_on_disk));
+  uint64_t fixed = fixed_bytes();
+  size_t slot = pages(record_bytes) + sizeof(struct lls_block_entry_on_disk);
+  uint64_t n = bytes > fixed ? (bytes - fixed) / slot : 0;
+  lay_out(f, record_bytes, n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2);
   return f->n_slots > 0 ? 0
                         : lls_fail(err, -ENOSPC, "a block takes %zu bytes, more than all",
                                    record_bytes);
@@ -155,31 +170,79 @@ static int take_file(struct lls_block_file *f, const char *path, const struct he
   return make_empty(f, head);
 }
 
+static void begin(struct lls_block_file *f, const struct lls_block_io *io)
+{
+  *f = (struct lls_block_file){.io = io != NULL ? *io
+                                                : (struct lls_block_io){pread, pwrite},
+                               .fd = -1,
+                               .data_fd = -1};
+}
+
+static struct head head_of(const struct lls_block_file *f,
+                           const char identity[LLS_BLOCK_IDENTITY])
+{
+  struct head head;
+  memset(&head, 0, sizeof head); /* heads are compared as bytes */
+  memcpy(head.magic, magic, sizeof magic);
+  memcpy(head.identity, identity, sizeof head.identity);
+  head.record_bytes = f->record_bytes;
+  head.n_slots = f->n_slots;
+  return head;
+}
+
 int lls_block_file_open(const char *path, const char identity[LLS_BLOCK_IDENTITY],
                         size_t record_bytes, uint64_t bytes,
                         const struct lls_block_io *io, struct lls_block_file *out,
                         bool *emptied, struct lls_error *err)
 {
-  struct head head;
-  *out = (struct lls_block_file){.io = io != NULL ? *io
-                                                  : (struct lls_block_io){pread, pwrite},
-                                 .fd = -1,
-                                 .data_fd = -1};
+  begin(out, io);
   *emptied = false;
   int rc = lls_block_file_size(record_bytes, bytes, out, err);
   if (rc < 0)
     return lls_fail_at(err, rc, "%s", path);
-  memset(&head, 0, sizeof head);
-  memcpy(head.magic, magic, sizeof magic);
-  memcpy(head.identity, identity, sizeof head.identity);
-  head.record_bytes = record_bytes;
-  head.n_slots = out->n_slots;
+  const struct head head = head_of(out, identity);
   rc = take_file(out, path, &head, emptied);
   if (rc == 0)
     return 0;
   lls_block_file_close(out);
   return lls_fail(err, rc, "%s: %s", path,
                   rc == -EWOULDBLOCK ? "another process has it" : strerror(-rc));
+}
+
+/* Compares the head of an open file, and takes the number of slots from it. */
+static int check_found(struct lls_block_file *f, const char *path,
+                       const char identity[LLS_BLOCK_IDENTITY], size_t record_bytes,
+                       struct lls_error *err)
+{
+  struct head found;
+  struct stat st;
+  if (read_all(f, f->fd, &found, sizeof found, 0) < 0 || fstat(f->fd, &st) < 0)
+    return lls_fail(err, -EINVAL, "%s: cut short", path);
+  if (memcmp(found.magic, magic, sizeof magic) != 0 || found.n_slots > UINT32_MAX / 2)
+    return lls_fail(err, -EINVAL, "%s: not a file of blocks of this version", path);
+  lay_out(f, record_bytes, (uint32_t)found.n_slots);
+  const struct head head = head_of(f, identity);
+  if (memcmp(&found, &head, sizeof found) != 0)
+    return lls_fail(err, -ESTALE, "%s: of another model, device, setting or version",
+                    path);
+  if (st.st_size < f->slots_at + (off_t)f->n_slots * (off_t)f->slot_bytes)
+    return lls_fail(err, -EINVAL, "%s: cut short", path);
+  return 0;
+}
+
+int lls_block_file_open_found(const char *path, const char identity[LLS_BLOCK_IDENTITY],
+                              size_t record_bytes, struct lls_block_file *out,
+                              struct lls_error *err)
+{
+  begin(out, NULL);
+  out->fd = open(path, O_RDWR | O_CLOEXEC);
+  if (out->fd < 0)
+    return lls_fail(err, -errno, "%s: %s", path, strerror(errno));
+  open_data(out, path);
+  int rc = check_found(out, path, identity, record_bytes, err);
+  if (rc < 0)
+    lls_block_file_close(out);
+  return rc;
 }
 
 void lls_block_file_close(struct lls_block_file *f)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file of the cache's disk tier: records of equal size, each with the contents of one
- * block of tokens in all groups of layers, in slots.
+ * block of tokens in all groups of layers, in slots. Kept prompts have the same file,
+ * with a record for each part of a group's block.
  *
  *   head      magic, identity of model, device, settings and version; sizes
  *   entries   one of 64 bytes for each slot: key, sums
@@ -33,7 +34,10 @@ struct lls_block_entry_on_disk {
   uint64_t sequence; /* number of the write, from 1 on; 0: the slot is empty */
   uint64_t sum;      /* of the record */
   uint32_t groups;   /* bits of the groups that the record has */
-  uint32_t unused[5];
+  /* of kept prompts (core/record/persistent_prompts.c), else 0 */
+  uint32_t part;   /* number of the record within its block */
+  uint32_t parent; /* number of the block before */
+  uint32_t unused[3];
   uint64_t entry_sum; /* of all above */
 };
 
@@ -63,7 +67,15 @@ int lls_block_file_open(const char *path, const char identity[LLS_BLOCK_IDENTITY
                         size_t record_bytes, uint64_t bytes,
                         const struct lls_block_io *io, struct lls_block_file *out,
                         bool *emptied, struct lls_error *err);
+/* Opens an existing file, with the size that it was made with. Returns 0; -ENOENT;
+ * -ESTALE: of another identity; -EINVAL: none of this version, or cut short; another
+ * -errno. */
+int lls_block_file_open_found(const char *path, const char identity[LLS_BLOCK_IDENTITY],
+                              size_t record_bytes, struct lls_block_file *out,
+                              struct lls_error *err);
 void lls_block_file_close(struct lls_block_file *);
+/* Returns the bytes of a file with n_slots slots. */
+uint64_t lls_block_file_bytes(size_t record_bytes, uint32_t n_slots);
 
 /* Reads the entries of all slots to (n_slots) entries; those that do not hold together
  * are empty. */

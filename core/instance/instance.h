@@ -86,6 +86,7 @@ struct lls_instance {
 
   struct lls_request_table *table; /* by_slot is [step]'s, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;
+  struct lls_request_list reading; /* not arrived yet: core/step/disk_tier.h */
   struct lls_instance_sessions sessions;
   struct lls_lease_limits leases;
   /* (n_peers) all instances of the server by index, this one included. Of another

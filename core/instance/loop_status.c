@@ -85,6 +85,7 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
 static void add_levels(struct lls_loop_status *sum, const struct lls_loop_status *more)
 {
   sum->waiting += more->waiting;
+  sum->reading += more->reading;
   sum->pending_tokens += more->pending_tokens;
   sum->running += more->running;
   sum->preempted += more->preempted;

@@ -30,6 +30,7 @@ struct lls_loop_status {
   uint64_t steps, plans_refused, plans_late, items_refused;
   uint32_t waiting, running, preempted;
   uint64_t pending_tokens; /* of all these: tokens that the next steps have to compute */
+  uint32_t reading;        /* not arrived: they wait for their beginning from disk */
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
   uint64_t forced_tokens; /* generated tokens that the grammar forced, not drawn */

@@ -76,6 +76,18 @@ struct lls_constraint {
 
 struct lls_session_record; /* core/loop/sessions.c */
 
+/* The reads of a request that waits for the disk; core/step/disk_tier.c. */
+struct lls_disk_wait {
+  int64_t until_ns;        /* it waits no longer than that */
+  int64_t passed_until_ns; /* reads for others may begin first, while it has no room */
+  uint64_t ticket;         /* of its reads */
+  bool begun;
+  /* blocks [first_block, end) are read, up to `next_block` they are on their way, up to
+   * `landed` they have come */
+  uint32_t round, first_block, next_block, landed, end, n_blocks;
+  uint32_t coming; /* tokens that may still come */
+};
+
 struct lls_live {
   struct lls_request view; /* first, since policies' handles point to it */
   struct lls_live *next;   /* link in the inbox */
@@ -87,8 +99,8 @@ struct lls_live {
    * not be written; tokens that were read from disk for it */
   bool admitted;
   uint32_t disk_blocks, disk_tokens;
-  uint32_t disk_ahead;   /* of these: counted in lls_instance.disk_ahead */
-  int64_t disk_until_ns; /* it waits for the disk no longer than that */
+  uint32_t disk_ahead; /* of these: counted in lls_instance.disk_ahead */
+  struct lls_disk_wait disk;
   struct lls_sampling sampling;
   struct lls_logit_bias *biases; /* the client's, and room for those of DRY */
   uint32_t n_bias;               /* the client's */

@@ -38,6 +38,7 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   rc |= lls_request_list_init(&in->running, max_requests);
   rc |= lls_request_list_init(&in->preempted, max_requests);
   rc |= lls_request_list_init(&in->moving, max_requests);
+  rc |= lls_request_list_init(&in->reading, max_requests);
   rc |= lls_instance_sessions_init(&in->sessions);
   in->plan.size = sizeof in->plan;
   in->plan.max_items = max_requests + LLS_SESSION_ITEMS;
@@ -53,8 +54,8 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   b->chunks = calloc(n, sizeof *b->chunks);
   b->decode_context = calloc(n, sizeof *b->decode_context);
   rc |= lls_drafts_init(&b->drafts, in->engine);
-  /* Five lists of a view, each with room for all requests. */
-  rc |= lls_plan_memory_init(&in->plan_memory, in->plan.max_items, 5 * max_requests,
+  /* Six lists of a view, each with room for all requests. */
+  rc |= lls_plan_memory_init(&in->plan_memory, in->plan.max_items, 6 * max_requests,
                              in->topology.n_instances, n);
   rc |= lls_inbox_content_init(&in->content, max_requests);
   bool all = in->plan.items != NULL && in->alive != NULL && t->done != NULL &&
@@ -160,6 +161,7 @@ void lls_instance_fini(struct lls_instance *in)
   lls_request_list_free(&in->running);
   lls_request_list_free(&in->preempted);
   lls_request_list_free(&in->moving);
+  lls_request_list_free(&in->reading);
   lls_instance_sessions_free(&in->sessions);
   lls_plan_memory_free(&in->plan_memory);
   free(in->plan.items);

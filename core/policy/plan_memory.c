@@ -86,6 +86,7 @@ static void copy_lists(struct lls_plan_memory *m, struct lls_step_view *v)
   v->preempted = copy_list(m, &used, v->preempted, v->n_preempted);
   v->moving = copy_list(m, &used, v->moving, v->n_moving);
   v->offered = copy_list(m, &used, v->offered, v->n_offered);
+  v->arriving = copy_list(m, &used, v->arriving, v->n_arriving);
   memcpy(m->sessions, v->sessions, v->n_sessions * sizeof *m->sessions);
   v->sessions = m->sessions;
 }

@@ -2,8 +2,9 @@
 /*
  * Persistent prompts: prefixes of prompts that outlive the process ([cache]
  * kept_prompts). When the server ends, the cache manager lists the blocks of its
- * prefixes, and they are written to a file with their K and V. At the next start the
- * cache manager adopts them. [main], while the instance has no step thread.
+ * prefixes, and they are written to a file of blocks (core/disk) with their K and V and
+ * states. At the next start the cache manager adopts them. [main], while the instance has
+ * no step thread.
  *
  * Persistent prompts are an optimisation: a file that cannot be read or written costs a
  * line in the log, nothing else.
@@ -11,14 +12,8 @@
 #ifndef LLS_RECORD_PERSISTENT_PROMPTS_H
 #define LLS_RECORD_PERSISTENT_PROMPTS_H
 
-#include "core/record/persistent_file.h"
-
 struct lls_error;
 struct lls_instance;
-
-/* Returns what blocks of this instance are of: another model, device, setting or version
- * has another shape. */
-struct lls_persistent_shape lls_persistent_shape_of(const struct lls_instance *);
 
 /* Called at the start, after the policies are created. Fails only if the cache manager
  * names units that the pool does not have. */

@@ -107,6 +107,7 @@ void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
   show_list(in, q, &in->preempted, "preempted", now_ns);
   show_list(in, q, &in->waiting, "waiting", now_ns);
   show_list(in, q, &in->migration.incoming, "offered", now_ns);
+  show_list(in, q, &in->reading, "reading", now_ns);
   on_order(q, p);
   if (LLS_SCHEDULER_HAS(p, dump))
     LLS_CALL(p, scheduler, dump, &sink);

@@ -35,7 +35,7 @@ struct lls_snapshot_request {
   struct lls_life life;
 };
 
-#define LLS_SNAPSHOT_STATES 5
+#define LLS_SNAPSHOT_STATES 6
 
 /* Counts of all requests in a state, listed or not. */
 struct lls_snapshot_count {

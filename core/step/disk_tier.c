@@ -23,7 +23,7 @@
 #include "core/instance/transaction.h"
 #include "core/obs/log.h"
 #include "core/policy/adoption.h"
-#include "core/record/persistent_prompts.h"
+#include "core/record/persistent_shape.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -53,12 +53,8 @@ struct lls_disk_tier {
   uint32_t form[LLS_MAX_GROUPS]; /* of a group's blocks, for the manager */
   bool simulated;                /* blocks have no contents */
 
-  struct lls_live *first, *last; /* held, linked by `next` */
-  /* of the first of them: blocks [first_block, end) are read, up to `next_block` they are
-   * on their way, up to `landed` they have come */
-  uint64_t ticket;
-  bool begun;
-  uint32_t round, first_block, next_block, landed, end, n_blocks;
+  uint64_t ticket; /* of the round of reads that began last */
+  uint64_t coming; /* tokens that requests whose reads have begun still get */
   bool said_full;
 };
 
@@ -166,7 +162,7 @@ void lls_disk_tier_close(struct lls_instance *in)
 
 bool lls_disk_tier_is_reading(const struct lls_instance *in)
 {
-  return in->disk != NULL && in->disk->first != NULL;
+  return in->reading.n > 0;
 }
 
 /* ---- writing ----------------------------------------------------------------------- */
@@ -334,7 +330,7 @@ static void fill(struct lls_instance *in, const struct lls_kept_block *b,
 
 /* Gives the block to the manager, in the groups that need it, and fills what it took.
  * Returns true if it took the block in some group. */
-static bool land(struct lls_instance *in, const struct lls_request *r, uint32_t i,
+static bool land(struct lls_instance *in, const struct lls_live *live, uint32_t i,
                  const char *record)
 {
   const struct lls_disk_tier *d = in->disk;
@@ -345,8 +341,8 @@ static bool land(struct lls_instance *in, const struct lls_request *r, uint32_t 
                                .group = group,
                                .form = d->form[group],
                                .unit = LLS_NO_BLOCK,
-                               .key = r->keys[i]};
-    uint32_t all = d->n_blocks * pool->block_tokens;
+                               .key = live->view.keys[i]};
+    uint32_t all = live->disk.n_blocks * pool->block_tokens;
     if (!LLS_HAS(&in->policies, cache, adopt) ||
         i < lls_group_begin(in->caps.groups[group], all) / pool->block_tokens ||
         LLS_CALL(&in->policies, cache, adopt, &b, 1) != 1)
@@ -357,98 +353,159 @@ static bool land(struct lls_instance *in, const struct lls_request *r, uint32_t 
   return taken;
 }
 
-/* Begins to read blocks [first, end) of the first held request; false: there is nothing
- * to read. */
-static bool begin_round(struct lls_instance *in, uint32_t end)
+static struct lls_live *held(const struct lls_instance *in, uint32_t i)
 {
-  struct lls_disk_tier *d = in->disk;
-  d->first_block = d->next_block = d->landed = blocks_in_cache(in, d->first);
-  d->end = end;
-  d->round++;
-  return d->first_block < end && d->round <= ROUNDS;
+  return lls_live_of(in->reading.items[i]);
 }
 
-static void arrive_first(struct lls_instance *in)
+/* Begins to read blocks [first, end) of the request; false: there is nothing to read. */
+static bool begin_round(struct lls_instance *in, struct lls_live *live, uint32_t end)
 {
-  struct lls_disk_tier *d = in->disk;
-  struct lls_live *live = d->first;
-  d->first = live->next;
-  d->last = d->first != NULL ? d->last : NULL;
-  d->ticket++;
-  d->begun = false;
+  struct lls_disk_wait *w = &live->disk;
+  w->first_block = w->next_block = w->landed = blocks_in_cache(in, live);
+  w->end = end;
+  w->ticket = ++in->disk->ticket;
+  w->round++;
+  return w->first_block < end && w->round <= ROUNDS;
+}
+
+static void arrive(struct lls_instance *in, struct lls_live *live)
+{
+  lls_request_list_remove(&in->reading, &live->view);
+  in->disk->coming -= live->disk.coming;
+  live->disk = (struct lls_disk_wait){0};
   lls_lifecycle_arrive(in, live);
   if (live->view.state != LLS_FINISHED &&
       atomic_load(&in->cancelled[live->view.slot]) == live->view.id)
     lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
 }
 
-/* Asks for as many blocks as there is room for. */
-static void ask(struct lls_disk_tier *d)
+/* Returns the request that has fewest blocks left to ask for, so that a short beginning
+ * does not wait for a long one; of equal ones the first. NULL: none has any. */
+static struct lls_live *shortest(const struct lls_instance *in)
 {
-  while (d->next_block < d->end) {
-    int rc =
-        lls_block_store_get(d->store, &d->first->view.keys[d->next_block], d->ticket);
-    if (rc == -EAGAIN)
-      return;
-    if (rc < 0)
-      d->end = d->next_block;
-    else
-      d->next_block++;
+  struct lls_live *best = NULL;
+  uint32_t least = UINT32_MAX;
+  for (uint32_t i = 0; i < in->reading.n; i++) {
+    const struct lls_disk_wait *w = &held(in, i)->disk;
+    uint32_t left = w->begun ? w->end - w->next_block : 0;
+    if (left > 0 && left < least) {
+      least = left;
+      best = held(in, i);
+    }
   }
+  return best;
 }
 
-/* Gives the manager the blocks whose reads have ended, up to one that failed. */
+/* Asks for as many blocks as there is room for. */
+static void ask(struct lls_instance *in)
+{
+  for (struct lls_live *live; (live = shortest(in)) != NULL;)
+    for (struct lls_disk_wait *w = &live->disk; w->next_block < w->end;) {
+      const struct lls_key *key = &live->view.keys[w->next_block];
+      int rc = lls_block_store_get(in->disk->store, key, w->ticket);
+      if (rc == -EAGAIN)
+        return;
+      if (rc < 0)
+        w->end = w->next_block;
+      else
+        w->next_block++;
+    }
+}
+
+/* Takes the next block of the request, which the disk has read. */
+static void take_block(struct lls_instance *in, struct lls_live *live, const char *record)
+{
+  uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
+  uint32_t at = live->disk.landed++ * tokens;
+  if (land(in, live, at / tokens, record)) {
+    uint32_t coming = lls_least_u32(tokens, live->disk.coming);
+    live->disk_tokens += tokens;
+    live->disk_ahead += tokens;
+    in->disk_ahead += tokens;
+    live->disk.coming -= coming;
+    in->disk->coming -= coming;
+  }
+  lls_block_events_note(in, live, at, at + tokens);
+}
+
+static struct lls_live *reader(const struct lls_instance *in, uint64_t ticket)
+{
+  for (uint32_t i = 0; i < in->reading.n; i++)
+    if (held(in, i)->disk.ticket == ticket)
+      return held(in, i);
+  return NULL;
+}
+
+/* Gives the manager the blocks whose reads have ended, of each request up to one that
+ * failed. */
 static void take_reads(struct lls_instance *in)
 {
-  struct lls_disk_tier *d = in->disk;
+  struct lls_block_store *store = in->disk->store;
+  struct lls_live *live = NULL;
   struct lls_block_read read;
-  while (lls_block_store_next(d->store, &read)) {
-    bool wanted = d->begun && read.ticket == d->ticket && d->landed < d->end;
-    if (wanted && read.record == NULL) {
-      d->end = d->landed;
-    } else if (wanted) {
-      uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
-      uint32_t at = d->landed++ * tokens;
-      if (land(in, &d->first->view, at / tokens, read.record)) {
-        d->first->disk_tokens += tokens;
-        d->first->disk_ahead += tokens;
-        in->disk_ahead += tokens;
-      }
-      lls_block_events_note(in, d->first, at, at + tokens);
-    }
-    lls_block_store_done(d->store, &read);
+  while (lls_block_store_next(store, &read)) {
+    if (live == NULL || live->disk.ticket != read.ticket)
+      live = reader(in, read.ticket);
+    bool wanted = live != NULL && live->disk.landed < live->disk.end;
+    if (wanted && read.record == NULL)
+      live->disk.end = live->disk.landed;
+    else if (wanted)
+      take_block(in, live, read.record);
+    lls_block_store_done(store, &read);
   }
 }
 
-/* Returns true while blocks that were read for requests which have not run yet take up so
- * much of the device that the manager would lose them by more reads. */
-static bool is_far_ahead(const struct lls_instance *in)
+/* Returns true while blocks that were read for requests which have not run yet, and those
+ * that come, take up so much of the device that the manager would lose them by more
+ * reads. */
+static bool is_far_ahead(const struct lls_instance *in, const struct lls_live *live)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  uint64_t wanted = in->disk_ahead + lls_request_length(&in->disk->first->view);
-  return in->disk_ahead > 0 && wanted > lls_pool_tokens(pool, pool->device_units) / 2;
+  uint64_t ahead = in->disk_ahead + in->disk->coming;
+  uint64_t wanted = ahead + lls_request_length(&live->view);
+  return ahead > 0 && wanted > lls_pool_tokens(pool, pool->device_units) / 2;
 }
 
-/* Returns true if the first held request has all that it gets. */
-static bool is_done(struct lls_instance *in)
+/* Returns true if the request waits for the disk no longer. */
+static bool is_over(const struct lls_instance *in, const struct lls_live *live)
 {
-  struct lls_disk_tier *d = in->disk;
-  if (lls_instance_now(in) >= d->first->disk_until_ns ||
-      atomic_load(&in->cancelled[d->first->view.slot]) == d->first->view.id)
-    return true;
-  if (!d->begun && is_far_ahead(in))
+  return lls_instance_now(in) >= live->disk.until_ns ||
+         atomic_load(&in->cancelled[live->view.slot]) == live->view.id;
+}
+
+/* Continues with a held request whose reads may begin. Returns true if it has all that it
+ * gets. */
+static bool go_on(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_disk_wait *w = &live->disk;
+  if (w->begun && w->landed < w->end)
     return false;
-  if (!d->begun) {
-    d->n_blocks = blocks_on_disk(in, &d->first->view);
-    d->round = 0;
-    d->begun = true;
-    if (!begin_round(in, d->n_blocks))
-      return true;
+  if (w->begun)
+    return !begin_round(in, live, w->first_block);
+  w->begun = true;
+  w->n_blocks = blocks_on_disk(in, &live->view);
+  w->coming = w->n_blocks * lls_engine_pool_shape(in->engine)->block_tokens;
+  in->disk->coming += w->coming;
+  return !begin_round(in, live, w->n_blocks);
+}
+
+/* Lets requests arrive that have what they get, and begins reads of others in order of
+ * arrival. One for which the device has no room yet lets others pass for half of the time
+ * that it may wait. */
+static void go_on_all(struct lls_instance *in)
+{
+  bool open = true;
+  for (uint32_t i = 0; i < in->reading.n;) {
+    struct lls_live *live = held(in, i);
+    bool begins = live->disk.begun || (open && !is_far_ahead(in, live));
+    if (is_over(in, live) || (begins && go_on(in, live))) {
+      arrive(in, live);
+      continue;
+    }
+    open &= begins || lls_instance_now(in) < live->disk.passed_until_ns;
+    i++;
   }
-  if (d->landed < d->end)
-    return false;
-  d->ticket++;
-  return !begin_round(in, d->first_block);
 }
 
 bool lls_disk_tier_hold(struct lls_instance *in, struct lls_live *live)
@@ -465,10 +522,12 @@ bool lls_disk_tier_hold(struct lls_instance *in, struct lls_live *live)
   int64_t ttft_ns = live->view.slo.ttft_ns, most_ns = longest_ns;
   if (ttft_ns != LLS_NEVER && ttft_ns / TTFT_PARTS < most_ns)
     most_ns = ttft_ns / TTFT_PARTS;
-  live->disk_until_ns = lls_time_after(lls_instance_now(in), most_ns);
-  live->next = NULL;
-  *(d->last != NULL ? &d->last->next : &d->first) = live;
-  d->last = live;
+  int64_t now_ns = lls_instance_now(in);
+  live->disk =
+      (struct lls_disk_wait){.until_ns = lls_time_after(now_ns, most_ns),
+                             .passed_until_ns = lls_time_after(now_ns, most_ns / 2)};
+  live->view.instance = in->info.index;
+  lls_request_list_insert(&in->reading, &live->view);
   return true;
 }
 
@@ -478,28 +537,27 @@ void lls_disk_tier_advance(struct lls_instance *in)
   if (in->disk == NULL)
     return;
   take_reads(in);
-  while (in->disk->first != NULL && is_done(in))
-    arrive_first(in);
-  if (in->disk->first != NULL && in->disk->begun)
-    ask(in->disk);
+  go_on_all(in);
+  ask(in);
 }
 
 void lls_disk_tier_arrive_all(struct lls_instance *in)
 {
   LLS_ON_STEP(in);
   while (lls_disk_tier_is_reading(in))
-    arrive_first(in);
+    arrive(in, held(in, 0));
 }
 
 void lls_disk_tier_adopt(struct lls_instance *in)
 {
   struct lls_cache_info info;
   bool replaced = in->adoption.cache.replaced;
-  struct lls_live *live = in->disk != NULL ? in->disk->first : NULL;
   LLS_ON_STEP(in);
-  for (; live != NULL && replaced; live = live->next)
+  for (uint32_t i = 0; i < in->reading.n && replaced; i++) {
+    struct lls_live *live = held(in, i);
     live->admitted =
         in->adoption.cache.imported && lls_cache_info(in, &live->view, &info) == 0;
+  }
   lls_adoption_run(in);
   lls_disk_tier_arrive_all(in);
 }

@@ -83,6 +83,8 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
       .cache = &in->service,
       .n_sessions = in->sessions.n_idle,
       .sessions = in->sessions.idle,
+      .n_arriving = in->reading.n,
+      .arriving = in->reading.items,
   };
 }
 

@@ -178,6 +178,7 @@ static void count_work(struct lls_instance *in)
   s->waiting = in->waiting.n;
   s->running = in->running.n;
   s->preempted = in->preempted.n + in->moving.n;
+  s->reading = in->reading.n;
   s->sessions_leased = in->sessions.n_leases;
   s->offered = in->migration.incoming.n;
   s->pending_tokens = 0;

@@ -117,6 +117,10 @@ struct lls_step_view {
   uint32_t n_sessions;
   uint32_t max_encode_units; /* for later versions: 0 in this one */
   const struct lls_session *const *sessions;
+  /* (n_arriving) which wait until their beginning has been read from disk into the cache.
+   * They can neither be planned nor reserved for; on_arrival follows. */
+  uint32_t n_arriving;
+  const struct lls_request *const *arriving;
   /* version 1 ends here */
 };
 

@@ -23,7 +23,8 @@ sub disk {
   my ($name, $rate) = @_;
   my $text = read_file("$source/etc/profiles/a100-40g.ini");
   $text =~ s/^\[disk\]\n(?:.+\n)+//m or die 'no [disk]';
-  return write_file($name, $text . (defined $rate ? "[disk]\nread = $rate\nwrite = 5\n" : ''));
+  $text .= "[disk]\nread = $rate\n" . ($rate =~ /write/ ? '' : "write = 5\n") if defined $rate;
+  return write_file($name, $text);
 }
 
 # The mean time to the first token of turns that come back.
@@ -53,8 +54,37 @@ cmp_ok $small->{blocks_used}, '<=', 31, 'a small disk is full';
 is $small->{shared_tokens}, 0, '  and has no whole beginning';
 # 1,750 blocks of 2,128. With the order of writing alone, first blocks first, 22,176 tokens were found.
 cmp_ok with('a100-40g', '3500MiB')->{machine}{disk}{shared_tokens}, '>', 30_000, 'what leaves a full disk are the ends of prompts';
-my ($status, $out, $err) = run('llmserve-sim', '--quiet', '--json', 'r.json', @load, '--profile', disk('none.ini', undef), '--set', 'cache.disk_space=1TiB');
+# Two long beginnings and a short one come back together from a disk that takes 1.9 s for a long one; the device has room
+# for one long one and the short one at a time.
+my @hashes = ([1 .. 14], [101 .. 114], [201, 202], map { my $i = $_; [map { 1000 * $i + $_ } 1 .. 15] } 1 .. 3);
+my ($time, $lines) = (0, '');
+for my $i (0 .. 5, 0 .. 2) {
+  $time = 600_000 if $lines =~ tr/\n// == 6;
+  $lines .= sprintf qq({"timestamp": %d, "input_length": %d, "output_length": 2, "hash_ids": [%s]}\n), $time, 512 * @{$hashes[$i]} + 8,
+    join ',', @{$hashes[$i]}, 9000 + $lines =~ tr/\n//;
+  $time += $time < 600_000 ? 60_000 : 10;
+}
+my $trace = write_file('back.jsonl', $lines);
+my $three = simulate('-c', $ini, qw(--model llama-3-8b --dataset-name timed_trace --save-detailed --dataset-path), $trace, '--profile',
+  disk('slow.ini', 0.5), '--set', 'cache.disk_space=1TiB', 'cache.device_memory=2560MiB');
+my ($first, $second, $short) = @{ $three->{ttfts} }[6 .. 8];
+cmp_ok $three->{machine}{disk}{shared_tokens}, '>=', 2 * 7168 + 1024, 'what returns together is found on disk';
+cmp_ok $first, '>', 1.8, '  after a long read';
+cmp_ok $second, '>', $first + 1.8, '  one long one after the other';
+cmp_ok $short, '<', 1, '  and a short one passes both';
+# A scheduler sees them before they arrive (t/fault/scheduler_arriving.c). The first plan is for the short one.
+my ($status, $out, $err) = run('llmserve-sim', '--json', 'r.json', '-c', $ini, qw(--model llama-3-8b --dataset-name timed_trace --dataset-path), $trace,
+  '--profile', disk('slow.ini', 0.5), '--set', "plugins.scheduler=$Sim::build/t/fault/.libs/scheduler_arriving.so", 'cache.disk_space=1TiB',
+  'cache.device_memory=2560MiB');
+is $status, 0, 'a scheduler that looks at what arrives';
+like $err, qr/arriving: 2, the last of 7176 tokens, reserve -2$/m, '  sees those that wait for the disk, and cannot reserve for them';
+my @arrived = $err =~ /arrived: (\d+) tokens/g;
+is_deeply \@arrived, [7176, 7176], '  until they arrive';
+($status, $out, $err) = run('llmserve-sim', '--quiet', '--json', 'r.json', @load, '--profile', disk('none.ini', undef), '--set', 'cache.disk_space=1TiB');
 is $status, 0, 'a profile without a disk';
 like $err, qr/the profile has no \[disk\]/, '  says so';
+($status, $out, $err) = run('llmserve-sim', '--quiet', '--json', 'r.json', @load, '--profile', disk('free.ini', "0.5\nwrite = 0"));
+isnt $status, 0, 'a disk that is written in no time';
+like $err, qr/free\.ini:\d+: \[disk\] read and write: expected both above 0, or none/, '  is refused';
 is_deeply [glob '*blocks* *prompts*'], [], 'nothing is written';
 done_testing;

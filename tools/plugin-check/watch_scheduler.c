@@ -29,11 +29,11 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 static uint64_t checksum(const struct lls_step_view *v)
 {
   const struct lls_request *const *const lists[] = {v->waiting, v->running, v->preempted,
-                                                    v->moving, v->offered};
-  const uint32_t n[] = {v->n_waiting, v->n_running, v->n_preempted, v->n_moving,
-                        v->n_offered};
+                                                    v->moving,  v->offered, v->arriving};
+  const uint32_t n[] = {v->n_waiting, v->n_running, v->n_preempted,
+                        v->n_moving,  v->n_offered, v->n_arriving};
   uint64_t hash = mix(1, v, sizeof *v);
-  for (int l = 0; l < 5; l++)
+  for (int l = 0; l < 6; l++)
     for (uint32_t i = 0; i < n[l]; i++) {
       hash = mix(hash, lists[l][i], sizeof *lists[l][i]);
       hash = mix(hash, lists[l][i]->tokens,

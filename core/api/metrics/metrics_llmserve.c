@@ -320,7 +320,8 @@ static void instance_requests(struct lls_page *page, struct lls_loop *loop)
     } states[] = {{"waiting", s.waiting},
                   {"running", s.running},
                   {"preempted", s.preempted},
-                  {"offered", s.offered}};
+                  {"offered", s.offered},
+                  {"reading", s.reading}};
     for (size_t j = 0; j < sizeof states / sizeof *states; j++)
       lls_page_labelled(page, name, states[j].n, "instance", l.index, "role", l.role,
                         "state", states[j].state, NULL);

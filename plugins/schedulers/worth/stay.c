@@ -94,11 +94,11 @@ static void weigh(struct worth *w, const struct lls_session *s, int64_t now_ns,
   }
 }
 
-/* The part of the memory's time that others would use: all of it while a request waits.
- */
+/* The part of the memory's time that others would use: all of it while a request waits,
+ * if only for the disk. */
 static double price_of(const struct worth *w, const struct lls_step_view *v)
 {
-  bool waits = v->n_waiting + v->n_preempted > 0;
+  bool waits = v->n_waiting + v->n_preempted + v->n_arriving > 0;
   return waits ? 1 : fmax(w->learned.memory_price, PRICE);
 }
 
