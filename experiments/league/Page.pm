@@ -97,10 +97,57 @@ sub legend {
   return '<p>' . join(' ', map { defined $policies[$_] ? "<b style=\"color:$colours[$_]\">" . escape($policies[$_]) . '</b>' : () } 0 .. 7) . "</p>\n";
 }
 
+# The cells in which the first policy loses most, in each figure.
+sub worst_table {
+  my ($s) = @_;
+  my ($first) = Scores::in_order($s);
+  my $html = sprintf "<h2>Where %s, the first, loses most</h2>\n<table><tr><th>figure</th><th>worst</th><th>second</th><th>third</th></tr>\n",
+    escape($first // 'nobody');
+  for my $f (grep { $Scores::figure{$_}{kind} ne 'none' } @{$s->{figures}}) {
+    my @cells = map { my $x = Scores::behind($s, @$_, $f); defined $x ? [$x, @$_] : () } defined $first ? Scores::cells_of($s, $first) : ();
+    @cells = sort { $b->[0] <=> $a->[0] || $a->[1] cmp $b->[1] || $a->[2] <=> $b->[2] } @cells or next;
+    my $points = $Scores::figure{$f}{kind} eq 'points';
+    $html .= "<tr><td>$Scores::figure{$f}{title}</td>" . join('', map {
+      sprintf "<td style=\"%s\">$_->[1] $_->[2]: %s</td>", $points ? shade($_->[0], 40) : shade(log($_->[0]), log 4),
+        sprintf $points ? '%.1f' : '%.2fx', $_->[0]
+    } grep { defined } @cells[0 .. 2]) . "</tr>\n";
+  }
+  return "$html</table>\n";
+}
+
+# Closed loops of agents (experiments/league/agents --csv): times the best of a cell, the mean and the worst cell.
+sub agents_table {
+  my @figures = ('returning, p50', 'returning, P99', 'first turn, P99', 'gap P99', 'turn', 'hits');
+  my (%cells, %ratios, @policies);
+  push @{$cells{"$_->[0], $_->[1]"}}, $_ for @_;
+  for my $cell (sort keys %cells) {
+    for my $k (0 .. $#figures) {
+      my ($best) = sort { $k == $#figures ? $b <=> $a : $a <=> $b } map { $_->[3 + $k] } @{$cells{$cell}};
+      push @{$ratios{$_->[2]}[$k]}, [$k == $#figures ? $best / ($_->[3 + $k] || 1e-9) : $_->[3 + $k] / ($best || 1e-9), $cell] for @{$cells{$cell}};
+    }
+  }
+  my %seen;
+  @policies = grep { !$seen{$_}++ } map { $_->[2] } @_;
+  my $html = "<h2>Agents in closed loops</h2>\n<p>Times the best of a cell, geometric mean (worst cell).</p>\n<table><tr><th>policy</th>"
+    . join('', map { "<th>$_</th>" } @figures) . "</tr>\n";
+  for my $p (@policies) {
+    $html .= '<tr><td>' . escape($p) . '</td>';
+    for my $all (@{$ratios{$p}}) {
+      my ($worst) = sort { $b->[0] <=> $a->[0] } @$all;
+      my $sum = 0;
+      $sum += log $_->[0] for @$all;
+      $html .= sprintf '<td style="%s">%.2fx (%.1f %s)</td>', shade($sum / @$all, log 4), exp($sum / @$all), @$worst;
+    }
+    $html .= "</tr>\n";
+  }
+  return "$html</table>\n";
+}
+
 sub write_page {
-  my ($path, $s, $about, $rate) = @_;
+  my ($path, $s, $about, $rate, @agents) = @_;
   my $html = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>llmserve: league of policies</title><style>$style</style>\n"
     . "<h1>League of policies</h1><p>$about. experiments/league/league says what each word means.</p>\n"
+    . worst_table($s) . (@agents ? agents_table(@agents) : '') . '<h2>All policies</h2>'
     . "<p>Points behind the best of each cell, mean (worst); else times the best, geometric mean (worst).</p>\n" . summary_table($s);
   for my $f (qw(attained latency)) {
     $html .= "<h2>$Scores::figure{$f}{title} against load</h2>\n" . legend($s) . join '', map { plot($s, $_->{name}, $f) } @{$s->{workloads}};

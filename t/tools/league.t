@@ -22,11 +22,18 @@ for my $name ('scheduler_sjf.so', './scheduler_sjf.so', "$folder/scheduler_sjf.s
     is $?, 0, "--plugin $name" or diag $said;
     like $said, qr/^scheduler_sjf +\d\.\d\d /m, '  it has a rank';
 }
-ok -s "$out/league.html", 'and there is a page';
+sub page { open my $file, '<', "$out/league.html" or return ''; local $/; return scalar <$file> }
+like page(), qr/<h1>.*?loses most.*?<td>attained %<\/td><td[^>]*>tenants 1: \d+\.\d<\/td>.*?<h2>All policies/s, 'and there is a page, with worst cells first';
+unlike page(), qr/Agents in closed loops/, '  and without agents';
 
 sub runs { my ($n) = qx('$^X' '$source/experiments/league/league' @cell --plugin scheduler_sjf.so --out $out @_ '$build' 2>&1) =~ / of (\d+) runs to go/; return $n // 0 }
 utime 1, 1, 'scheduler_sjf.so';
-is runs(), 0, 'what is known is not run again';
+open my $agents, '>', 'agents.csv' or BAIL_OUT("agents.csv: $!");
+print $agents "workload,agents,policy,back p50,back p99,first p99,gap p99,e2e,hits\n", "coding,90,a,2,8,1,100,9,40\n", "coding,90,b,1,16,1,100,9,80\n",
+  "chats,30,a,2,1,1,20,5,100\n", "chats,30,b,2,1,1,20,5,100\n";
+close $agents or BAIL_OUT("agents.csv: $!");
+is runs('--agents', 'agents.csv'), 0, 'what is known is not run again';
+like page(), qr/Agents in closed loops.*?<td>a<\/td><td[^>]*>1\.41x \(2\.0 coding, 90\)<\/td><td[^>]*>1\.00x \(1\.0 .*?<td>b<\/td>.*?All policies/s, '  and agents are on the page';
 utime time, time + 9, 'scheduler_sjf.so';
 is runs(), 2, '  but a plugin that was built since then, with both seeds';
 utime 1, 1, 'scheduler_sjf.so'; # or it is newer for as long as the clock is behind its time
