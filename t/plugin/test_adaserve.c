@@ -3,7 +3,7 @@
  * what it plans of them. */
 #include "t/tap.h"
 
-#include "plugins/schedulers/adaserve/selection.h"
+#include <llmserve/policy/paced.h>
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct scene {
   float odds[MOST][DRAFTS];
   const struct lls_request *running[MOST];
   struct lls_step_view view;
-  struct selection selection;
+  struct lls_pol_paced selection;
 };
 
 /* 10 ms for the decodes, 1 ms for each guess. */
@@ -37,8 +37,8 @@ static void add(struct scene *s, int64_t tpot_ns, uint32_t tokens, uint32_t n,
 {
   uint32_t i = s->view.n_running++;
   memcpy(s->odds[i], odds, n * sizeof *odds);
-  s->user[i][SELECTION_BEGAN_NS] = (uint64_t)(100 * MS);
-  s->user[i][SELECTION_BEGAN_AT] = 1;
+  s->user[i][LLS_POL_PACED_BEGAN_NS] = (uint64_t)(100 * MS);
+  s->user[i][LLS_POL_PACED_BEGAN_AT] = 1;
   s->requests[i] = (struct lls_request){
       .id = i + 1,
       .state = LLS_DECODING,
@@ -64,17 +64,17 @@ static void begin(struct scene *s)
   add(s, LLS_NEVER, 7, 2, (const float[]){0.9f, 0.9f});
   add(s, 20 * MS, 1, 2, (const float[]){0.5f, 0.9f});
   add(s, 10 * MS, 2, 4, (const float[]){0.8f, 0.8f, 0.8f, 0.8f});
-  assert_int_equal(selection_init(&s->selection, MOST), 0);
+  assert_int_equal(lls_pol_paced_init(&s->selection, MOST), 0);
 }
 
 /* Returns the numbers of guesses as digits: of the request without pace, of the one of
  * 20 ms, of the one of 10 ms. */
 static uint32_t chosen(struct scene *s, double stretch)
 {
-  selection_choose(&s->selection, &cost, &s->view, stretch, 10e6);
+  lls_pol_paced_choose(&s->selection, &cost, &s->view, stretch, 10e6);
   uint32_t digits = 0;
   for (uint32_t i = 0; i < s->view.n_running; i++)
-    digits = 10 * digits + selection_of(NULL, s->running[i]);
+    digits = 10 * digits + lls_pol_paced_of(NULL, s->running[i]);
   return digits;
 }
 
@@ -97,7 +97,7 @@ static void test_example(void **state)
   assert_int_equal(s.selection.budget, 8);
   s.view.max_sequences = 3; /* an engine that verifies no more than one's four */
   assert_int_equal(chosen(&s, 9), 112);
-  selection_free(&s.selection);
+  lls_pol_paced_free(&s.selection);
 }
 
 /* A request on time is one among others; one that is late comes first. */
@@ -115,9 +115,9 @@ static void test_needs(void **state)
   s.requests[2].slo.tpot_ns = LLS_NEVER;
   s.requests[2].slo.tbt_ns = 1 * MS; /* in place of a mean */
   assert_int_equal(chosen(&s, 1.1), 1);
-  s.user[2][SELECTION_BEGAN_NS] = 0; /* its first token is not yet known of */
+  s.user[2][LLS_POL_PACED_BEGAN_NS] = 0; /* its first token is not yet known of */
   assert_int_equal(chosen(&s, 1.1), 10);
-  selection_free(&s.selection);
+  lls_pol_paced_free(&s.selection);
 }
 
 static void test_no_use(void **state)
@@ -136,7 +136,7 @@ static void test_no_use(void **state)
   s.requests[2].cached_tokens = 50; /* to be computed again */
   s.requests[2].state = LLS_PREFILLING;
   assert_int_equal(chosen(&s, 9), 210); /* with a prompt beside them .45 does not pay */
-  selection_free(&s.selection);
+  lls_pol_paced_free(&s.selection);
 }
 
 /* Without deadlines it is as with other schedulers, whatever `stretch` says. */
@@ -148,7 +148,7 @@ static void test_without_deadlines(void **state)
   s.requests[1].slo.tpot_ns = s.requests[2].slo.tpot_ns = LLS_NEVER;
   assert_int_equal(chosen(&s, 1), 223);
   assert_int_equal(s.selection.for_deadlines, 0);
-  selection_free(&s.selection);
+  lls_pol_paced_free(&s.selection);
 }
 
 static void test_pace_begins_at_the_first_token(void **state)
@@ -158,14 +158,14 @@ static void test_pace_begins_at_the_first_token(void **state)
   begin(&s);
   memset(s.user, 0, sizeof s.user);
   s.requests[0].generated_tokens = 0;
-  selection_note(&s.requests[0], 50 * MS);
-  assert_int_equal(s.user[0][SELECTION_BEGAN_NS], 0);
+  lls_pol_paced_note(&s.requests[0], 50 * MS);
+  assert_int_equal(s.user[0][LLS_POL_PACED_BEGAN_NS], 0);
   s.requests[0].generated_tokens = 3;
-  selection_note(&s.requests[0], 60 * MS);
-  selection_note(&s.requests[0], 70 * MS);
-  assert_int_equal(s.user[0][SELECTION_BEGAN_NS], 60 * MS);
-  assert_int_equal(s.user[0][SELECTION_BEGAN_AT], 3);
-  selection_free(&s.selection);
+  lls_pol_paced_note(&s.requests[0], 60 * MS);
+  lls_pol_paced_note(&s.requests[0], 70 * MS);
+  assert_int_equal(s.user[0][LLS_POL_PACED_BEGAN_NS], 60 * MS);
+  assert_int_equal(s.user[0][LLS_POL_PACED_BEGAN_AT], 3);
+  lls_pol_paced_free(&s.selection);
 }
 
 int main(void)

@@ -2,15 +2,16 @@
 /*
  * AdaServe: speculation by deadlines. Requests that are behind their pace get the guesses
  * that they need to catch up, and the rest of what a step can verify goes to the
- * likeliest guesses (selection.c). Around that the steps are Sarathi-Serve's: all
- * decodes, and pieces of prompts in the rest of a token budget, first come, first served.
+ * likeliest guesses (<llmserve/policy/paced.h>). Around that the steps are
+ * Sarathi-Serve's: all decodes, and pieces of prompts in the rest of a token budget,
+ * first come, first served.
  *
  * "AdaServe: Accelerating Multi-SLO LLM Serving with SLO-Customized Speculative Decoding"
  * (Li et al., 2025).
  */
+#include <llmserve/policy/paced.h>
+#include <llmserve/policy/pieces.h>
 #include <llmserve/policy/scheduler.h>
-#include <llmserve/policy/step.h>
-#include "selection.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,14 +26,16 @@ struct params {
 struct adaserve {
   struct lls_pol_scheduler base;
   struct params params;
-  struct selection selection;
+  struct lls_pol_paced selection;
   double step_ns; /* mean time of the steps with decodes; 0: none yet */
 };
 
 /* Returns the tokens of a prompt that the step's budget still allows. */
-static uint32_t piece(const struct adaserve *a, const struct lls_pol_step *s,
-                      uint32_t pending)
+static uint32_t piece(void *self, const struct lls_pol_step *s,
+                      const struct lls_request *r, uint32_t pending)
 {
+  const struct adaserve *a = self;
+  (void)r;
   uint32_t used = s->view->max_tokens - s->tokens - s->prompts;
   uint32_t chunk = (uint32_t)a->params.chunk;
   return lls_pol_step_chunk(s, a->base.host->engine, pending,
@@ -46,55 +49,27 @@ static void run_decodes(struct lls_pol_step *s)
       lls_pol_step_decode(s, i);
 }
 
-static void run_prompts(const struct adaserve *a, struct lls_pol_step *s)
+static void run_prompts(const struct lls_pol_pieces *pieces, struct lls_pol_step *s)
 {
-  for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
-    const struct lls_request *r = s->order[i];
-    uint32_t pending = lls_request_pending(r);
-    uint32_t tokens = lls_request_decodes(r) ? 0 : piece(a, s, pending);
-    if (tokens > 0 && lls_pol_step_grow(s, i, pending))
-      lls_pol_step_run(s, r, tokens);
-  }
+  for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++)
+    if (!lls_request_decodes(s->order[i]))
+      lls_pol_pieces_go_on(pieces, s, i);
 }
 
-/* Lets in requests of the list, in its order, until one has to wait. */
-static void let_in(const struct adaserve *a, struct lls_pol_step *s, bool preempted)
-{
-  const struct lls_step_view *v = s->view;
-  const struct lls_request *const *list = preempted ? v->preempted : v->waiting;
-  uint32_t n = preempted ? v->n_preempted : v->n_waiting;
-  uint32_t most = lls_pol_min((uint32_t)a->params.max_seqs, v->max_sequences);
-  for (uint32_t i = 0, in = v->n_running; i < n && in < most && s->sequences > 0; i++) {
-    uint32_t pending = lls_pol_step_pending(s, list[i]);
-    uint32_t tokens = piece(a, s, pending);
-    if (tokens == 0)
-      return;
-    enum lls_pol_step_answer answer = preempted
-                                          ? lls_pol_step_bring_back(s, list[i], pending)
-                                          : lls_pol_step_admit(s, list[i], pending);
-    if (answer == LLS_POL_STEP_NOT_NOW)
-      return;
-    if (answer == LLS_POL_STEP_REJECTED)
-      continue;
-    lls_pol_step_run(s, list[i], tokens);
-    in++;
-  }
-}
-
-/* Preempted requests come back before new ones are let in. */
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
 {
   struct adaserve *a = self;
   const struct lls_cost *cost = a->base.host->cost;
-  const struct lls_pol_drafts drafts = {.of = selection_of};
+  const struct lls_pol_drafts drafts = {.of = lls_pol_paced_of};
+  const struct lls_pol_pieces pieces = {
+      .context = a, .size = piece, .max_seqs = (uint32_t)a->params.max_seqs};
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, a->params.watermark);
-  selection_choose(&a->selection, cost, view, a->params.stretch, a->step_ns);
+  lls_pol_paced_choose(&a->selection, cost, view, a->params.stretch, a->step_ns);
   lls_pol_step_own_drafts(&s, &drafts);
   run_decodes(&s);
-  run_prompts(a, &s);
-  if (s.preempted == 0)
-    let_in(a, &s, view->n_preempted > 0);
+  run_prompts(&pieces, &s);
+  lls_pol_pieces_let_in(&pieces, &s);
   lls_pol_step_end(&s);
   return 0;
 }
@@ -105,8 +80,8 @@ static void on_step(void *self, const struct lls_step_report *report)
   bool decodes = false;
   for (uint32_t i = 0; i < report->n_results; i++) {
     const struct lls_request *r = report->results[i].request;
-    decodes |= r->user[SELECTION_BEGAN_NS] != 0;
-    selection_note(r, report->ended_ns);
+    decodes |= r->user[LLS_POL_PACED_BEGAN_NS] != 0;
+    lls_pol_paced_note(r, report->ended_ns);
   }
   double ns = (double)(report->ended_ns - report->started_ns);
   if (decodes)
@@ -122,7 +97,7 @@ static void caps(void *self, struct lls_scheduler_caps *out)
 /* Guesses of the last plan. */
 static void stats(void *self, const struct lls_sink *sink)
 {
-  const struct selection *s = &((const struct adaserve *)self)->selection;
+  const struct lls_pol_paced *s = &((const struct adaserve *)self)->selection;
   sink->number(sink->context, "guesses_budget", s->budget);
   sink->number(sink->context, "guesses_for_deadlines", s->for_deadlines);
   sink->number(sink->context, "guesses_for_throughput", s->for_throughput);
@@ -143,7 +118,7 @@ static const struct lls_param parameters[] = {
 
 static void destroy(void *self)
 {
-  selection_free(&((struct adaserve *)self)->selection);
+  lls_pol_paced_free(&((struct adaserve *)self)->selection);
   free(self);
 }
 
@@ -152,7 +127,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct adaserve *a = LLS_POL_SCHEDULER_NEW(struct adaserve, host, parameters, params);
   if (a == NULL)
     return -ENOMEM;
-  int rc = selection_init(&a->selection, host->engine->max_requests);
+  int rc = lls_pol_paced_init(&a->selection, host->engine->max_requests);
   if (rc < 0)
     destroy(a);
   else

@@ -5,8 +5,8 @@
  * number, or shrinks along each prompt, or follows from a deadline for the step:
  * budget.c.
  */
+#include <llmserve/policy/pieces.h>
 #include <llmserve/policy/scheduler.h>
-#include <llmserve/policy/step.h>
 #include "budget.h"
 
 #include <errno.h>
@@ -20,55 +20,33 @@ struct sarathi {
 
 /* Returns the tokens of this prompt that the step's budget still allows. An engine
  * without chunked prefill runs all of them, if it is the step's first prompt. */
-static uint32_t piece(struct sarathi *sarathi, const struct lls_pol_step *s,
+static uint32_t piece(void *self, const struct lls_pol_step *s,
                       const struct lls_request *r, uint32_t pending)
 {
+  struct sarathi *sarathi = self;
   return lls_pol_step_chunk(s, sarathi->base.host->engine, pending,
                             s->prompts + budget_left(&sarathi->budget, r, pending),
                             false);
 }
 
-/* Plans decodes and begun prompts in one pass. Each may preempt only requests that came
- * after it, so a victim is never in the plan already. */
-static void run_running(struct sarathi *sarathi, struct lls_pol_step *s)
+static void took(void *self, const struct lls_request *r, uint32_t pending,
+                 uint32_t tokens)
 {
-  for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
-    const struct lls_request *r = s->order[i];
-    if (r->state == LLS_DECODING) {
-      uint32_t tokens = lls_pol_step_decode(s, i);
-      sarathi->budget.used += tokens > 1 ? tokens - 1 : 0; /* one was counted before */
-      continue;
-    }
-    uint32_t pending = lls_request_pending(r);
-    uint32_t tokens = piece(sarathi, s, r, pending);
-    if (tokens > 0 && lls_pol_step_grow(s, i, pending)) {
-      lls_pol_step_run(s, r, tokens);
-      budget_take(&sarathi->budget, r, pending, tokens);
-    }
-  }
+  budget_take(&((struct sarathi *)self)->budget, r, pending, tokens);
 }
 
-/* Plans new prompts, and requests that return from the host: reserves memory for the
- * whole prompt, and computes as many of its tokens as the budget has left. */
-static void let_in(struct sarathi *sarathi, struct lls_pol_step *s,
-                   const struct lls_request *const *list, uint32_t n, uint32_t seats,
-                   enum lls_pol_step_answer (*make_room)(struct lls_pol_step *,
-                                                         const struct lls_request *,
-                                                         uint32_t))
+/* Plans decodes and begun prompts in one pass. Each may preempt only requests that came
+ * after it, so a victim is never in the plan already. */
+static void run_running(struct sarathi *sarathi, const struct lls_pol_pieces *pieces,
+                        struct lls_pol_step *s)
 {
-  for (uint32_t i = 0; i < n && s->tokens > 0 && seats > 0; i++) {
-    uint32_t pending = lls_pol_step_pending(s, list[i]);
-    uint32_t tokens = piece(sarathi, s, list[i], pending);
-    if (tokens == 0)
-      return;
-    enum lls_pol_step_answer answer = make_room(s, list[i], pending);
-    if (answer == LLS_POL_STEP_NOT_NOW)
-      return;
-    if (answer == LLS_POL_STEP_REJECTED)
+  for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
+    if (s->order[i]->state != LLS_DECODING) {
+      lls_pol_pieces_go_on(pieces, s, i);
       continue;
-    lls_pol_step_run(s, list[i], tokens);
-    budget_take(&sarathi->budget, list[i], pending, tokens);
-    seats--;
+    }
+    uint32_t tokens = lls_pol_step_decode(s, i);
+    sarathi->budget.used += tokens > 1 ? tokens - 1 : 0; /* one was counted before */
   }
 }
 
@@ -76,19 +54,16 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
 {
   struct sarathi *sarathi = self;
   const struct params *p = &sarathi->params;
+  const struct lls_pol_pieces pieces = {.context = sarathi,
+                                        .size = piece,
+                                        .planned = took,
+                                        .max_seqs = (uint32_t)p->max_seqs};
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, p->watermark);
   lls_pol_step_drafts(&s, sarathi->base.host->cost);
   budget_begin(&sarathi->budget, p, sarathi->base.host->cost, view);
-  run_running(sarathi, &s);
-
-  uint32_t most = lls_pol_min((uint32_t)p->max_seqs, view->max_sequences);
-  uint32_t seats = view->n_running < most ? most - view->n_running : 0;
-  if (s.preempted == 0 && view->n_preempted > 0)
-    let_in(sarathi, &s, view->preempted, view->n_preempted, seats,
-           lls_pol_step_bring_back);
-  else if (s.preempted == 0)
-    let_in(sarathi, &s, view->waiting, view->n_waiting, seats, lls_pol_step_admit);
+  run_running(sarathi, &pieces, &s);
+  lls_pol_pieces_let_in(&pieces, &s);
   lls_pol_margin_planned(&sarathi->budget.margin, sarathi->base.host, view, out);
   lls_pol_step_end(&s);
   return 0;

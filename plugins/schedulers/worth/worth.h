@@ -19,6 +19,7 @@
 #include <llmserve/policy/fit.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/margin.h>
+#include <llmserve/policy/paced.h>
 #include <llmserve/policy/room.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
@@ -154,6 +155,7 @@ struct worth {
   struct lls_pol_heap victims;
   uint32_t *contexts;
   uint64_t plans;
+  struct lls_pol_paced paced; /* which guesses steps verify */
 
   /* state of the current plan */
   uint32_t n_decodes;       /* running decodes */
