@@ -37,4 +37,19 @@ is $guessed->{total_output_tokens}, $plain->{total_output_tokens}, 'the answers 
 my ($loaded, $with) = map { simulate(256, $_) } 0, 0.3;
 cmp_ok $with->{output_throughput} / $loaded->{output_throughput}, '>', 0.99, 'a loaded device loses nothing by unlikely guesses';
 is_deeply simulate(1, 0.8), $guessed, 'it can be repeated';
+
+# ---- a trace says it for each row --------------------------------------------------
+my @rows = (['realtime', 1], ['best_effort', 0], ['', '']);
+open my $trace, '>', "$folder/trace.csv" or die "trace: $!";
+print $trace "arrival_s,prompt_tokens,output_tokens,class,draft_acceptance\n";
+print $trace join(',', 20 * $_, 128, 128, @{ $rows[$_] }), "\n" for 0 .. $#rows;
+close $trace;
+qx('$build/llmserve-sim' -c '$ini' --model llama-3-8b --profile h100-80g --trace '$folder/trace.csv' --draft-acceptance 0.8 --quiet --json '$folder/report.json');
+is $? >> 8, 0, 'a trace with a column draft_acceptance';
+open my $in, '<', "$folder/report.json" or die "report: $!";
+my $by   = decode_json(do { local $/; <$in> })->{by_class};
+my %tpot = map { $_ => $by->{$_}{mean_tpot_ms} } qw(realtime best_effort none);
+cmp_ok $tpot{realtime}, '<', 0.35 * $tpot{best_effort}, '  a row whose guesses are right is the fastest';
+cmp_ok $tpot{none}, '<', 0.6 * $tpot{best_effort}, '  one that says none has the option\'s';
+cmp_ok $tpot{none}, '>', $tpot{realtime}, '  which is less';
 done_testing;

@@ -32,15 +32,19 @@ static uint32_t flags(void *self)
 static int draft(void *self, const struct lls_request *r, struct lls_draft *out)
 {
   const struct lls_guesses *g = self;
-  uint64_t seed = lls_live_of(r)->sampling.seed; /* the answer's length: sim.h */
+  const struct lls_live *live = lls_live_of(r);
+  uint64_t seed = live->sampling.seed; /* the answer's length: sim.h */
+  double acceptance = g->of != NULL ? g->of(live->owner, g->acceptance) : g->acceptance;
+  if (acceptance <= 0)
+    return 0;
   for (uint32_t i = 0; i < out->max; i++) {
     uint32_t index = r->generated_tokens + i;
     /* answers of one length do not share their guesses */
     uint64_t own = seed + (uint64_t)r->arrival_ns * APART;
-    bool right = lls_sampling_uniform(own, index) < g->acceptance;
+    bool right = lls_sampling_uniform(own, index) < acceptance;
     int32_t token = lls_sim_token(seed, index, g->vocab, g->eos);
     out->tokens[i] = right ? token : (int32_t)(((uint32_t)token + 1) % g->vocab);
-    out->odds[i] = (float)g->acceptance;
+    out->odds[i] = (float)acceptance;
   }
   return (int)out->max;
 }

@@ -285,11 +285,17 @@ static int64_t device_clock(void *device)
   return lls_sim_now(device);
 }
 
+/* Does the simulator's own drafter guess? */
+static bool guesses(const struct lls_machine *m)
+{
+  return !m->real && (m->guesses.acceptance > 0 || m->guesses.of != NULL);
+}
+
 static int create_engines(struct lls_machine *m, const struct lls_sim_tool_options *o,
                           struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(&m->config, &m->model);
-  if (m->guesses.acceptance > 0)
+  if (guesses(m))
     options.max_drafts = (uint32_t)m->config.plugins.max_drafts;
   int rc = create_devices(m, o, &options, err);
   for (uint32_t i = 0; i < m->instances.n && rc == 0; i++) {
@@ -345,7 +351,7 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   options.n_instances = m->instances.n;
   options.log = &m->log;
   options.limits.plan_budget = 0; /* a simulation ignores real time */
-  if (m->guesses.acceptance > 0)
+  if (guesses(m))
     options.policies.drafter = (struct lls_loop_policy){&lls_guesses_module, &m->guesses};
   options.wake = no_wake;
   options.manual = true;
@@ -415,7 +421,10 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
     rc = lls_generator_config_read(m->config.model.path, &m->model, err);
   if (rc == 0) {
     m->eos = m->model.n_eos > 0 ? m->model.eos[0] : 0;
-    m->guesses = (struct lls_guesses){o->draft_acceptance, m->model.vocab, m->eos};
+    m->guesses = (struct lls_guesses){.acceptance = o->draft_acceptance,
+                                      .of = o->acceptance_of,
+                                      .vocab = m->model.vocab,
+                                      .eos = m->eos};
     rc = create_engines(m, o, err);
   }
   m->began_ns = clock_ns(m);

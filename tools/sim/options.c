@@ -53,7 +53,8 @@ static const struct lls_param params[] = {
                        "virtual time that each plan takes"),
     LLS_PARAM_FLOAT(options, draft_acceptance, "0", 0, 1, "",
                     "guess each next token right with this probability, up to [plugins] "
-                    "max_drafts of them, which steps verify; 0: the configured drafter "
+                    "max_drafts of them, which steps verify; a trace's column "
+                    "draft_acceptance says it for its row; 0: the configured drafter "
                     "guesses"),
     LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",
                   "most requests under way at once; 0 is no limit"),

@@ -25,6 +25,8 @@ struct lls_sim_tool_options {
   bool cpu_time;
   int64_t plan_time;
   double draft_acceptance; /* 0: the configured drafter guesses */
+  /* of struct lls_guesses, where rows of the workload say their acceptance; else NULL */
+  double (*acceptance_of)(const void *owner, double otherwise);
   int64_t max_concurrency;
   const char *json;
   const char *record, *against, *replay; /* paths of decision logs */

@@ -351,6 +351,22 @@ static int allocate(struct run *r)
   return rc < 0 ? lls_fail(r->err, rc, "no memory for %u requests", w->n_items) : 0;
 }
 
+static double acceptance_of(const void *owner, double otherwise)
+{
+  const struct lls_track *track = owner;
+  const struct lls_item *item = track->outcome.item;
+  return item->has_acceptance ? item->acceptance : otherwise;
+}
+
+/* Do rows of the workload say how often guesses of their answers are right? */
+static bool any_acceptance(const struct lls_workload *w)
+{
+  bool any = false;
+  for (uint32_t i = 0; i < w->n_items; i++)
+    any |= w->items[i].has_acceptance;
+  return any;
+}
+
 static int prepare(struct run *r)
 {
   int rc = allocate(r);
@@ -358,10 +374,12 @@ static int prepare(struct run *r)
     return rc;
   r->watch.measure_plans = r->options->measure_plans;
   const struct lls_sim_tool_options *o = r->options;
+  struct lls_sim_tool_options own = *o;
+  own.acceptance_of = any_acceptance(r->workload) ? acceptance_of : NULL;
   struct lls_loop_observer observer =
       lls_watch_observer(&r->watch, o->record[0] != '\0', o->against[0] != '\0');
-  rc =
-      lls_machine_open(&r->machine, o, NULL, r->workload->n_items + 1, &observer, r->err);
+  rc = lls_machine_open(&r->machine, &own, NULL, r->workload->n_items + 1, &observer,
+                        r->err);
   if (rc < 0)
     return rc;
   uint32_t most = (uint32_t)r->machine.config.engine.max_requests;

@@ -224,6 +224,12 @@ static int read_optional(struct reading *t, const struct lls_column *c, const ch
   case LLS_FIELD_WAIT:
     return lls_table_number(&t->in, c->name, text, c->scale, 0, (double)LLS_TRACE_MAX_NS,
                             &row->wait_ns, err);
+  case LLS_FIELD_ACCEPTANCE:
+    rc =
+        lls_table_number(&t->in, c->name, text, c->scale, 0, LLS_MILLIONTHS, &value, err);
+    row->acceptance = (double)value / LLS_MILLIONTHS;
+    row->has_acceptance = rc == 0;
+    return rc;
   case LLS_FIELD_TOOL:
     return lls_row_tool(&t->in.place, rows, row, text, strlen(text), err);
   default:

@@ -9,6 +9,7 @@
  *   ttft_ms tbt_ms tpot_ms completion_ms   SLOs; empty: none
  *   prefix prefix_tokens     rows with one prefix number share this many first tokens
  *   session wait_ms tool kept_tokens   turns of one conversation, see sessions.c
+ *   draft_acceptance         of a guess, in the simulator
  */
 #include "tools/workload/formats.h"
 
@@ -78,6 +79,7 @@ static const struct lls_column own_columns[] = {
     {"wait_ms", LLS_FIELD_WAIT, MS, false},
     {"tool", LLS_FIELD_TOOL, 1, false},
     {"kept_tokens", LLS_FIELD_KEPT, 1, false},
+    {"draft_acceptance", LLS_FIELD_ACCEPTANCE, LLS_MILLIONTHS, false},
     {NULL, 0, 0, false},
 };
 

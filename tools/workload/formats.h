@@ -5,6 +5,8 @@
 
 #include "tools/workload/table.h"
 
+#define LLS_MILLIONTHS 1e6 /* of the field ACCEPTANCE */
+
 enum lls_field {
   LLS_FIELD_ARRIVAL,
   LLS_FIELD_DATE,
@@ -26,6 +28,7 @@ enum lls_field {
   LLS_FIELD_WAIT,
   LLS_FIELD_TOOL,
   LLS_FIELD_KEPT,
+  LLS_FIELD_ACCEPTANCE,
 };
 
 struct lls_column {

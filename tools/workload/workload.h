@@ -44,6 +44,8 @@ struct lls_item {
   int32_t priority;
   uint32_t tenant; /* 0: none */
   struct lls_slo slo;
+  double acceptance; /* of a guess of its answer's tokens (llmserve-sim) */
+  bool has_acceptance;
   const char *label; /* such as "r17": unique, and equal in both tools */
   const char *text;  /* the prompt in UTF-8, or NULL if the source has none */
 
