@@ -9,6 +9,7 @@
 #include "core/cost/cost.h"
 #include "core/cost/samples.h"
 #include "core/engine/batch.h"
+#include "core/engine/engine.h"
 #include "core/instance/block_events.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
