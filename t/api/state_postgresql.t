@@ -9,6 +9,7 @@ use FindBin;
 use lib $FindBin::Bin;
 use Batches;
 use File::Temp;
+use IO::Socket::INET;
 use JSON::PP;
 use LlmServer;
 use Postgres;
@@ -75,6 +76,33 @@ my $batch = Batches::create($two, $file->{id});
 my $over  = Batches::wait_for($one, $batch->{id});
 is $over->{status}, 'completed', 'a batch of its lines is run';
 is scalar keys %{ Batches::texts(Batches::results($one, $over->{output_file_id})) }, 20, '  each once';
+
+# ---- a proxy that knows no ids -------------------------------------------------------------
+$ENV{PATH} .= ':/usr/sbin:/sbin';
+SKIP: {
+    skip 'HAProxy is not installed', 3 if system('command -v haproxy >/dev/null 2>&1') != 0;
+    my $folder  = File::Temp->newdir;
+    my $port    = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport;
+    my $example = LlmServer::read_file(LlmServer::source('etc/proxy/haproxy-shared.cfg'));
+    my %change  = ('bind :443 ssl crt /etc/ssl/llm/both.pem alpn h2,http/1.1' => "bind 127.0.0.1:$port", 'maxconn 4000' => 'maxconn 200',
+        '/run/haproxy/llmserve.sock' => "$folder/socket", '127.0.0.1:8081' => $one->{address}, '127.0.0.1:8082' => $two->{address});
+    for my $from (sort keys %change) { $example =~ s/\Q$from\E/$change{$from}/g or die "no '$from'" }
+    $example =~ s/^ +server three .*\n//mg;
+    LlmServer::write_file("$folder/haproxy.cfg", $example);
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) { open STDOUT, '>', "$folder/log"; open STDERR, '>&', \*STDOUT; exec 'haproxy', '-db', '-f', "$folder/haproxy.cfg"; die }
+    my $proxy = LlmServer->new(pid => $pid, address => "127.0.0.1:$port", folder => $folder);
+    ok until_true(sub { my $answer = $proxy->get('/v1/models'); $answer->{status} == 200 }), 'a proxy before both' or diag LlmServer::read_file("$folder/log");
+    my ($last, @status);
+    for my $turn (1 .. 6) {
+        my $answer = ask($proxy, $last ? (previous_response_id => $last) : ());
+        push @status, $answer->{status};
+        $last = $answer->{json}{id};
+    }
+    is_deeply \@status, [(200) x 6], '  which sends each turn of a conversation anywhere';
+    is $proxy->get("/v1/files/$file->{id}/content")->{content}, $lines, '  and a file from anywhere';
+    $proxy->stop;
+}
 
 # ---- limits of tenants ---------------------------------------------------------------------
 # A tenant that has used up its limit at one replica gets little more at the other: as much as it

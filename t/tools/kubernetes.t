@@ -168,4 +168,22 @@ SKIP: {
     cmp_ok Venv::judge('Kubernetes', "'$python' '$script' $crds <$folder/all.yaml"), '>', 10, 'and no less';
     is Venv::judge('Kubernetes, processes', "'$python' '$script' $crds <$folder/processes.yaml"), 4, 'and as many';
 }
+
+# ---- by Helm ------------------------------------------------------------------------
+# The chart reads the same files: what it makes of them is what kustomize makes.
+SKIP: {
+    skip 'helm is not installed', 1 if system('command -v helm >/dev/null 2>&1') != 0;
+    my $components = join ',', map { "components.$_=true" } qw(reload gpu model keys database network monitoring autoscaling inference);
+    my %settings = (base => 'components.network=false', all => $components, processes => 'processes=true,components.network=false');
+    for my $overlay (sort keys %settings) {
+        is system("helm template llmserve '$top' --set $settings{$overlay} >$folder/helm-$overlay.yaml 2>$folder/why"), 0, "helm renders $overlay"
+          or diag LlmServer::read_file("$folder/why");
+        next if !defined $render || system('python3 -c "import yaml" 2>/dev/null') != 0;
+        my $compare = LlmServer::source('t/tools/kubernetes_compare.py');
+        is `python3 '$compare' $folder/helm-$overlay.yaml $folder/$overlay.yaml 2>&1`, '', '  as kustomize does';
+    }
+    is system("helm template llmserve '$top' --set image=other:1,replicas=3 --set-file config='$top/processes/llmserve.ini' >$folder/own.yaml"), 0, 'helm takes values';
+    my $own = LlmServer::read_file("$folder/own.yaml");
+    like $own, qr/$_/, "  $_" for 'image: other:1', 'replicas: 3', 'roles = ';
+}
 done_testing;
