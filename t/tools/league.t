@@ -56,5 +56,8 @@ is found(1000), 96, 'with memory for all the oracle of returns finds both prefix
 is found(112), 64, '  with less the one that comes back last loses its last tokens';
 is found(12, '--host-tokens', 100), 64, '  device and host count together';
 is found(12), 0, '  without room nothing stays';
+is found(80), 32, '  the later one all of them';
+is found(80, '--knows', 'nothing'), 0, '  if it knows nothing, the one that has been away longest, which is back first';
+like found(112, '--knows', 'median'), qr/^[1-9]\d*$/, '  with medians it finds some';
 is found(1000, '--shared', '16,1'), 144, '  instructions that sessions share are found by first turns, too';
 done_testing;
