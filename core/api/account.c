@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/api/spans.h"
 #include "core/api/stops.h"
 
 static double seconds(int64_t from_ns, int64_t to_ns)
@@ -206,6 +207,7 @@ void lls_account(const struct lls_choice *choice, const struct lls_event *event)
   api->stats.finished[how]++;
   log_line(choice, event, how, &t);
   remember(choice, event, how, judged ? &verdict : NULL);
+  lls_spans_export(choice, event, outcomes[how], t.first);
   count(&api->classes[generation->params.request_class], event, judged ? &verdict : NULL);
   count(&api->tenants.list[generation->tenant].stats, event, judged ? &verdict : NULL);
   if (complete)

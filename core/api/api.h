@@ -68,6 +68,8 @@ struct lls_api_router {
 };
 
 /* All pointers are borrowed and outlive the api; strings are copied. */
+struct lls_exporter;
+
 struct lls_api_config {
   uv_loop_t *uv;
   /* Already listening, without open requests; taken over if create succeeds. NULL: create
@@ -100,6 +102,7 @@ struct lls_api_config {
   const char *state_database, *state_files;
   const char *replica;       /* name in ids, <= LLS_REPLICA_MAX bytes; NULL or "": none */
   const struct lls_log *log; /* may be NULL */
+  struct lls_exporter *traces;    /* borrowed; NULL: none */
   struct lls_kv_config kv_events; /* copied, and its strings outlive create */
   /* With a router there are no loop, tokenizer, state and replica. */
   struct lls_api_router router;

@@ -22,6 +22,7 @@
 #include "core/device/sampling.h"
 #include "core/instance/dry.h"
 #include "core/model/pooling.h"
+#include "core/traces/trace_parent.h"
 
 /* The endpoint of the body. /tokenize appears twice, because a text and chat messages
  * have different parameters. */
@@ -61,6 +62,7 @@ struct lls_api_tools {
 };
 
 struct lls_api_params {
+  struct lls_trace_parent trace; /* of the header traceparent */
   bool stream, include_usage, continuous_usage;
   int64_t n;
   /* most tokens; LLS_UNSET, or LLS_ENDLESS */

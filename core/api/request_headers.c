@@ -96,6 +96,8 @@ static int read_session(const struct lls_http_exchange *exchange,
 int lls_api_read_headers(const struct lls_http_exchange *exchange, const char *key_tenant,
                          struct lls_api_params *params, struct lls_api_error *error)
 {
+  lls_trace_parent_read(lls_http_request_header(&exchange->request, "traceparent"),
+                        &params->trace);
   const char *fairness = lls_http_request_header(&exchange->request, LLS_FAIRNESS_HEADER);
   if (key_tenant != NULL && *key_tenant != '\0')
     lls_api_params_set_tenant(params, key_tenant);

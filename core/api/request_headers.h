@@ -8,6 +8,7 @@
  *   x-gateway-inference-fairness-id     the tenant; wins over the body's "user", but not
  *                                       over the tenant of the client's API key
  *   x-session-id                        the name of its session; wins over the body's
+ *   traceparent                         the client's span (core/traces)
  *   x-session-returns                   seconds from its answer to the session's next
  *                                       request
  */

@@ -35,6 +35,7 @@ struct lls_server_config {       /* [server] */
   const char *replica; /* name of this replica, or "": it is the only one */
   /* "": none, "stream": only GET /admin/kv_events, or an endpoint; another or "" */
   const char *kv_events, *kv_events_replay;
+  const char *traces; /* URL of a collector, or "" */
   const char *kv_events_topic;
   int64_t kv_events_form; /* enum lls_kv_form */
   int64_t history;        /* ns; 0: not kept */

@@ -86,7 +86,7 @@ bool lls_loading_hub_model(struct lls_loading *, char *why, size_t size);
 /* constraints.c: checks constraints on the core's own keys that a table can't express. */
 void lls_loading_check(struct lls_loading *);
 
-/* tenant_sections.c: the keys of [tenants] and [tenant.NAME] */
+/* tenant_keys.c: the keys of [tenants] and [tenant.NAME] */
 #define LLS_TENANTS_PARAMS 5
 extern const struct lls_param lls_tenants_params[LLS_TENANTS_PARAMS];
 

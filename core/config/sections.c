@@ -222,6 +222,11 @@ static const struct lls_param server_params[] = {
                      "topic of kv_events; llm-d expects kv@ADDRESS:PORT@MODEL"),
     LLS_PARAM_CHOICE(server, kv_events_form, "array", "array|map",
                      "messages as arrays, which all routers read, or maps, as new vLLMs"),
+    LLS_PARAM_STRING(
+        server, traces, "",
+        "URL of a collector of OpenTelemetry, such as http://127.0.0.1:4318, "
+        "that gets each request's phases as spans (OTLP in JSON), under the "
+        "client's traceparent; empty: none"),
     LLS_PARAM_CHOICE(
         server, sandbox, "auto", "auto|off|on",
         "give up rights that serving does not need: writing outside of the paths in this "

@@ -163,9 +163,10 @@ struct server {
 
   /* the keys read at the start, until the api takes them */
   struct lls_api_keyring wanted_keys;
-  struct reload *reload;  /* the reload in progress; NULL: none */
-  struct reload *reloads; /* `reload`, and given up ones whose threads still run */
-  bool reload_again;      /* another reload was requested while one was in progress */
+  struct lls_exporter *traces; /* NULL: none */
+  struct reload *reload;       /* the reload in progress; NULL: none */
+  struct reload *reloads;      /* `reload`, and given up ones whose threads still run */
+  bool reload_again; /* another reload was requested while one was in progress */
   /* settings for the next reload, added to those of earlier requests */
   struct lls_changes asked;
   bool afresh; /* the next reload drops the settings of earlier requests */

@@ -18,6 +18,8 @@
  *
  *   Engine failure, or that of a rank: requests end with an error, then exit with 1.
  */
+#include "config.h"
+
 #include "core/serve/serve.h"
 
 #include <errno.h>
@@ -32,6 +34,7 @@
 #include "core/obs/journal.h"
 #include "core/obs/log_sink.h"
 #include "core/plugin/crash.h"
+#include "core/traces/exporter.h"
 #include "core/serve/daemon.h"
 
 #define FAILED_START_S 2 /* process 0 has said why the start failed */
@@ -139,6 +142,27 @@ static void open_log(struct server *s)
   }
 }
 
+/* Forks the process that exports traces, before there are threads and a sandbox. */
+static int start_traces(struct server *s, struct lls_error *err)
+{
+  int socket;
+  pid_t pid;
+  if (s->config->server.traces[0] == '\0')
+    return 0;
+#ifdef LLS_CURL
+  int rc = lls_export_process_start(s->config->server.traces, &socket, &pid, err);
+  if (rc < 0)
+    return rc;
+  s->traces = lls_exporter_create(socket, pid, &s->log);
+  return s->traces != NULL ? 0 : lls_fail(err, -ENOMEM, "out of memory");
+#else
+  (void)socket, (void)pid;
+  return lls_fail(err, -ENOTSUP,
+                  "[server] traces: llmserve was built without libcurl (Debian: "
+                  "libcurl4-openssl-dev)");
+#endif
+}
+
 /* Restricts files before a second thread exists, since threads inherit the limits. If
  * there is no memory for a log sink, log writes block until read. */
 static int give_up_files(struct server *s, struct lls_error *err)
@@ -223,6 +247,8 @@ int lls_serve(struct lls_config *config, const struct lls_devices *builtin)
     lls_crash_may_exit();
     return EXIT_FAILURE;
   }
+  if (rc == 0 && !server_is_other_rank(&s) && !server_follows(&s))
+    rc = start_traces(&s, &err);
   if (rc == 0)
     rc = give_up_files(&s, &err);
   if (server_is_other_rank(&s) || server_follows(&s)) {

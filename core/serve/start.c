@@ -7,6 +7,7 @@
 #include "core/lora/lora_set.h"
 #include "core/model/reranker.h"
 #include "core/record/history.h"
+#include "core/traces/exporter.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -297,6 +298,7 @@ int server_create_api(struct server *s, struct lls_error *err)
       .state_database = c->server.state_database,
       .state_files = c->server.state_files,
       .replica = c->server.replica,
+      .traces = s->traces,
       .kv_events = kv_config_of(&c->server),
       .log = &s->log,
       .on_idle = on_idle,
@@ -329,6 +331,7 @@ void server_destroy_parts(struct server *s)
   lls_lora_set_destroy(s->adapters);
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);
+  lls_exporter_destroy(s->traces);
   lls_api_keyring_free(&s->wanted_keys);
   lls_changes_free(&s->asked);
   lls_changes_free(&s->autopilot.before);

@@ -22,6 +22,7 @@ my @small = (
     [ qr{^kernels/cuda/module\.c}                  => 'the one symbol of a module' ],
     [ qr{^tools/plugin-check/watch_module\.c}      => 'above the watch of each kind' ],
     [ qr{^core/plugin/trial_main\.c}               => 'a main of its own: what tries a plugin' ],
+    [ qr{^core/config/tenant_keys\.c}           => 'below the reader of [tenant.NAME], as all tables are' ],
     [ qr{^core/model/\w+\.c}                       => 'an architecture is a file' ],
     [ qr{^tools/whatif/nameless\.c}              => 'the one way to a file in memory that other programs open' ],
     [ qr{^core/base/thread\.c}                     => 'the join that POSIX threads lack' ],

@@ -28,6 +28,7 @@ my %without = (
     'core/cluster/fetch.h' => 'it does not know its instance: lls_migrate_*, which calls these, asserts',
     'core/cluster/bulk.h' => 'likewise: it is part of fetch.h; whichever thread loads the model opens it',
     'core/cluster/links.h' => 'likewise: it is part of bulk.h',
+    'core/traces/exporter.h' => 'it sees no thread: api and serve, which call it, assert',
     lls_policy_host_is_owned => 'is the question itself',
     lls_table_has_hidden     => 'reads the table that it gets',
     lls_live_create          => 'is made for lls_loop_submit, which asserts',

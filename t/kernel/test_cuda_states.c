@@ -115,8 +115,8 @@ static uint32_t lay_out(const struct layer *l, const struct states_side *s,
     const struct part *p = &from->parts[i];
     bool first = i == 0 || p[-1].sequence != p->sequence;
     done = first ? s->done[p->sequence] : done;
-    spans[i] = (struct lls_state_span){p->source, p->target, n, p->n_rows,
-                                       first ? 0 : spans[i - 1].turn + 1, 0};
+    spans[i] = (struct lls_state_span){
+        p->source, p->target, n, p->n_rows, first ? 0 : spans[i - 1].turn + 1, 0};
     if (first)
       sequences[n_sequences++] =
           (struct lls_step_sequence){.first_row = n, .context = done};

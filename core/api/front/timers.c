@@ -11,6 +11,7 @@
 #include "core/api/responses/detached.h"
 #include "core/api/store/shared_usage.h"
 #include "core/api/store/store_front.h"
+#include "core/traces/exporter.h"
 
 #define TICK_MIN_MS 20
 #define TICK_MAX_MS 1000
@@ -65,6 +66,8 @@ static void on_tick(uv_timer_t *timer)
   lls_viewers_tick(api, now_ns);
   lls_held_refusals_tick(api, now_ns);
   lls_kv_events_tick(api);
+  if (api->config.traces != NULL)
+    lls_exporter_tick(api->config.traces, now_ns);
   lls_background_tick(api, now_ns);
   lls_access_log_crowd(&api->access_log, api->config.log,
                        lls_http_server_counters(api->http)->refused,

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "core/api/store/store_front.h"
 #include "core/config/instance_list.h"
+#include "core/traces/exporter.h"
 
 static void build(struct lls_page *page)
 {
@@ -411,6 +412,21 @@ static void batch_numbers(struct lls_page *page, const struct lls_api *api)
                  "1 while the folder of [server] state cannot be written.", c.blocked);
 }
 
+static void traces(struct lls_page *page, const struct lls_api *api)
+{
+  static const char name[] = "llmserve_trace_spans_total";
+  struct lls_export_counts c;
+  if (api->config.traces == NULL)
+    return;
+  lls_exporter_count(api->config.traces, &c);
+  lls_page_head(page, name, "counter",
+                "Spans for the collector: sent; failed: it did not take them; dropped: "
+                "there were too many.");
+  lls_page_labelled(page, name, (double)c.sent, "outcome", "sent", NULL);
+  lls_page_labelled(page, name, (double)c.failed, "outcome", "failed", NULL);
+  lls_page_labelled(page, name, (double)c.dropped, "outcome", "dropped", NULL);
+}
+
 void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status)
 {
@@ -433,4 +449,5 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
   reload_numbers(page, api);
   batch_numbers(page, api);
   http_numbers(page, api);
+  traces(page, api);
 }
