@@ -4,6 +4,7 @@
 #ifndef LLS_DEVICE_ADAPTERS_H
 #define LLS_DEVICE_ADAPTERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* The low-rank change of some outputs of a product (LoRA): y += (x a^T) b. Matrices are
@@ -20,6 +21,13 @@ struct lls_low_rank {
 
 /* q, k and v of one product may have a change each. */
 #define LLS_MAX_LOW_RANK 3
+
+/* Numbers of an adapter's matrices, and where the device is to have them. */
+struct lls_adapter_numbers {
+  const float *from; /* (n) */
+  size_t n;
+  void *to; /* (n) in the activations' type */
+};
 
 /* Rows of a step that have the same changes. */
 struct lls_adapted_rows {

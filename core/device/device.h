@@ -546,11 +546,11 @@ struct lls_device_ops {
                         uint32_t n_groups, const struct lls_route *, uint32_t n_rows,
                         const void *x, uint32_t inputs, float *scratch, size_t room,
                         void *y, uint32_t outputs);
-  /* Writes n numbers of an adapter's matrices in the activations' type to memory of this
-   * kind, DEVICE or PINNED, before the next step. Optional, NULL: adapt reads the host's
-   * memory. Returns 0 or a negative errno. */
-  int (*adapter_write)(struct lls_device *, enum lls_memory, const float *from, size_t n,
-                       void *to);
+  /* Writes the n parts of an adapter to memory of this kind, DEVICE or PINNED, before the
+   * next step. Optional, NULL: adapt reads the host's memory. Returns 0 or a negative
+   * errno; the caller may free the numbers afterwards. */
+  int (*adapter_write)(struct lls_device *, enum lls_memory,
+                       const struct lls_adapter_numbers *parts, size_t n);
 
   /* Writes a line about the i-th choice that the device made while it prepared
    * (lls_device.prepares). Returns false if there were fewer. Optional. */

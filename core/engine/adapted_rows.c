@@ -68,6 +68,7 @@ void lls_engine_lay_out_adapters(struct lls_engine *e,
   }
   if (a->n == 0)
     return;
+  lls_residents_lay_out(e);
   sort_rows(e, NULL, e->step.n_rows, a->groups, a->rows);
   sort_rows(e, e->logit_rows, e->n_logit_rows, a->picked, a->picked_rows);
 }

@@ -79,8 +79,9 @@ struct lls_engine_batch {
   void *before_draws_context;
   const struct lls_engine_pull *pulls;
   /* NULL, or where a failing lls_engine_submit writes which part of the batch is bad:
-   * the index of a sequence, LLS_BATCH_COPIES, or LLS_BATCH_SOUND if it failed for
-   * another reason. The engine starts nothing of a bad batch. */
+   * the index of a sequence (-ENOMEM: its adapter found no memory), LLS_BATCH_COPIES, or
+   * LLS_BATCH_SOUND if it failed for another reason. The engine starts nothing of a bad
+   * batch. */
   uint32_t *culprit;
 };
 

@@ -417,9 +417,6 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
   int rc = start_copies(e, batch, err);
   if (rc < 0)
     return rc;
-  rc = lls_residents_bring(e);
-  if (rc < 0)
-    return refused(e, err, rc, "adapters could not be copied to the device");
   rc = ops->step_begin(e->device, e->pool, &e->step);
   if (rc < 0)
     return refused(e, err, rc, "the device refuses a step");
@@ -449,17 +446,37 @@ int lls_engine_tell_ranks(struct lls_engine *e, int rc, const struct lls_error *
   return rc < 0 ? lls_fail(err, rc, "%s", lls_error_text(why, rc)) : 0;
 }
 
+/* Copies the batch's adapters to the device. Sets *lacks if a sequence's adapter found no
+ * memory: then the batch is bad, and nothing was started. */
+static int bring_adapters(struct lls_engine *e, const struct lls_engine_batch *batch,
+                          bool *lacks, struct lls_error *err)
+{
+  uint32_t lacking;
+  int rc = lls_residents_bring(e, batch, &lacking);
+  *lacks = rc == -ENOMEM && lacking < batch->n_sequences && batch->culprit != NULL;
+  if (*lacks)
+    return blame(batch, lacking,
+                 lls_fail(err, rc,
+                          "no memory for an adapter, neither the device's nor "
+                          "pinned memory of the host"));
+  return rc < 0 ? refused(e, err, rc, "adapters could not be copied to the device") : 0;
+}
+
 int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch,
                       struct lls_error *err)
 {
   struct lls_error why = {0};
+  bool lacks;
   blame(batch, LLS_BATCH_SOUND, 0);
   if (e->running)
     return lls_fail(err, -EBUSY, "the step before was not waited for");
   int rc = check_batch(e, batch, err);
   if (rc < 0)
     return rc;
-  if (lls_engine_is_shared(e) && e->shard.rank == 0)
+  rc = bring_adapters(e, batch, &lacks, &why);
+  if (lacks)
+    return lls_fail(err, rc, "%s", why.text);
+  if (rc == 0 && lls_engine_is_shared(e) && e->shard.rank == 0)
     rc = lls_engine_send(e, batch, &why);
   if (rc == 0)
     rc = start(e, batch, &why);

@@ -5,7 +5,8 @@
  * adapter lies in one piece of it, found first-fit; the one that no step has used for
  * longest makes room for another. Adapters of one step that the arena has no room for at
  * once are read from pinned host memory, over the link, until a later step does not use
- * them: slower, and no request fails for it.
+ * them: slower, and no request fails for it. If that memory cannot be allocated, the
+ * sequence is named as the culprit: its request fails, and the step runs without it.
  *
  * Copies are found by digest: an address may be given to another adapter.
  */
@@ -122,18 +123,24 @@ static struct lls_resident_adapter *make(const struct lls_engine *e,
   return one;
 }
 
+/* Writes all parts in one call, since the device waits for a call's copies at its end. */
 static int write_parts(const struct lls_engine *e, const struct lls_lora *lora,
                        const struct lls_resident_adapter *one)
 {
   enum lls_memory memory = one->at == PINNED ? LLS_MEMORY_PINNED : LLS_MEMORY_DEVICE;
-  int rc = 0;
-  for (size_t i = 0; rc == 0 && i < (size_t)lora->layers * LLS_LORA_TARGETS; i++) {
+  size_t n = 0, most = (size_t)lora->layers * LLS_LORA_TARGETS;
+  struct lls_adapter_numbers *parts = calloc(most, sizeof *parts);
+  if (parts == NULL)
+    return -ENOMEM;
+  for (size_t i = 0; i < most; i++) {
     const struct lls_lora_part *part = &lora->parts[i];
-    size_t n = lls_lora_part_numbers(&e->model, i % LLS_LORA_TARGETS, part->rank);
-    if (n > 0) /* b follows a */
-      rc = e->device->ops->adapter_write(e->device, memory, part->a, n,
-                                         one->matrices + one->places[i]);
+    parts[n].from = part->a; /* b follows a */
+    parts[n].n = lls_lora_part_numbers(&e->model, i % LLS_LORA_TARGETS, part->rank);
+    parts[n].to = one->matrices + one->places[i];
+    n += parts[n].n > 0;
   }
+  int rc = e->device->ops->adapter_write(e->device, memory, parts, n);
+  free(parts);
   return rc;
 }
 
@@ -175,29 +182,47 @@ static void drop_pinned(struct lls_engine *e)
   }
 }
 
-int lls_residents_bring(struct lls_engine *e)
+/* Returns the copy of a sequence's adapter, marked as used by this step; NULL: the
+ * sequence has no adapter, or the device has no copy of it. */
+static struct lls_resident_adapter *use(struct lls_resident_adapters *r,
+                                        const struct lls_engine_sequence *s)
 {
-  struct lls_engine_adapters *a = &e->adapters;
-  struct lls_resident_adapters *r = &a->residents;
-  int rc = 0;
-  if (a->n == 0 || e->device->ops->adapter_write == NULL)
+  struct lls_resident_adapter *one = s->adapter != NULL ? find(r, s->adapter) : NULL;
+  if (one != NULL)
+    one->used = r->step;
+  return one;
+}
+
+int lls_residents_bring(struct lls_engine *e, const struct lls_engine_batch *batch,
+                        uint32_t *lacking)
+{
+  struct lls_resident_adapters *r = residents(e);
+  const struct lls_engine_sequence *s = batch->sequences;
+  *lacking = batch->n_sequences;
+  if (e->device->ops->adapter_write == NULL)
     return 0;
   r->step++;
-  for (uint32_t i = 0; i < a->n; i++) {
-    a->resident[i] = find(r, a->list[i]);
-    if (a->resident[i] != NULL)
-      a->resident[i]->used = r->step;
-  }
+  for (uint32_t i = 0; i < batch->n_sequences; i++)
+    use(r, &s[i]);
   drop_pinned(e);
-  for (uint32_t i = 0; i < a->n && rc == 0; i++) {
-    if (a->resident[i] == NULL) /* or brought with another scale */
-      a->resident[i] = find(r, a->list[i]);
-    if (a->resident[i] == NULL)
-      rc = bring(e, a->list[i], &a->resident[i]);
-    if (rc == 0)
-      a->resident[i]->used = r->step;
+  for (uint32_t i = 0; i < batch->n_sequences; i++) {
+    struct lls_resident_adapter *one = use(r, &s[i]);
+    int rc = s[i].adapter != NULL && one == NULL ? bring(e, s[i].adapter, &one) : 0;
+    if (rc == -ENOMEM)
+      *lacking = i;
+    if (rc < 0)
+      return rc;
+    if (one != NULL)
+      one->used = r->step;
   }
-  return rc;
+  return 0;
+}
+
+void lls_residents_lay_out(struct lls_engine *e)
+{
+  struct lls_engine_adapters *a = &e->adapters;
+  for (uint32_t i = 0; i < a->n; i++)
+    a->resident[i] = find(&a->residents, a->list[i]);
 }
 
 /* ---- life -------------------------------------------------------------------------- */

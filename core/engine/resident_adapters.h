@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct lls_engine;
+struct lls_engine_batch;
 struct lls_error;
 struct lls_lora;
 
@@ -32,9 +33,13 @@ struct lls_resident_adapters {
 int lls_residents_init(struct lls_engine *);
 void lls_residents_free(struct lls_engine *);
 
-/* Begins a step: finds the step's adapters, and copies to the device those that it lacks,
- * in place of those that were not used for longest. Returns 0, -ENOMEM, or the device's
- * error. */
-int lls_residents_bring(struct lls_engine *);
+/* Finds the adapters of a batch, and copies to the device those that it lacks, in place
+ * of those that were not used for longest. No step runs meanwhile. Returns 0 or the
+ * device's error; -ENOMEM with *lacking the index of a sequence whose adapter found no
+ * memory. */
+int lls_residents_bring(struct lls_engine *, const struct lls_engine_batch *,
+                        uint32_t *lacking);
+/* Finds the copies of the adapters of a step that is laid out. */
+void lls_residents_lay_out(struct lls_engine *);
 
 #endif

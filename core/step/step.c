@@ -10,6 +10,7 @@
  */
 #include "core/step/step.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "core/base/error.h"
@@ -230,13 +231,18 @@ void lls_instance_count(struct lls_instance *in)
   in->deferred = false;
 }
 
-/* Drops a row that the engine refuses: its request ends, the other rows still run. */
-static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_error *why)
+/* Drops a row that the engine refuses: its request ends, the other rows still run. Lack
+ * of memory is not the cache manager's mistake. */
+static void drop_row(struct lls_instance *in, uint32_t row, int rc,
+                     const struct lls_error *why)
 {
   struct lls_step_batch *b = &in->batch;
   struct lls_live *live = b->live[row];
-  lls_cache_breach(in, "request %llu ends: %s", (unsigned long long)live->view.id,
-                   why->text);
+  unsigned long long id = live->view.id;
+  if (rc == -ENOMEM)
+    lls_log(in->log, LLS_LOG_ERROR, "engine", "request %llu ends: %s", id, why->text);
+  else
+    lls_cache_breach(in, "request %llu ends: %s", id, why->text);
   lls_masks_forget(in, live);
   b->n--;
   for (uint32_t i = row; i < b->n; i++) { /* a table stays at its place in b->tables */
@@ -257,7 +263,7 @@ static void drop_all(struct lls_instance *in, const struct lls_error *why)
 }
 
 /* Submits the step without the rows or copies that the engine refuses: a cache manager's
- * mistake costs requests, not the engine. */
+ * mistake, or an adapter that finds no memory, costs requests, not the engine. */
 static int submit(struct lls_instance *in, struct lls_engine_batch *batch)
 {
   uint32_t culprit;
@@ -273,7 +279,7 @@ static int submit(struct lls_instance *in, struct lls_engine_batch *batch)
       drop_all(in, &why);
       batch->n_copies = batch->n_pulls = 0;
     } else {
-      drop_row(in, culprit, &why);
+      drop_row(in, culprit, rc, &why);
     }
     batch->n_sequences = in->batch.n;
   }

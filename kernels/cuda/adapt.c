@@ -241,13 +241,14 @@ static void write_pinned(enum lls_dtype to_type, const float *from, size_t n, vo
 }
 
 int lls_cuda_adapter_write(struct lls_device *device, enum lls_memory memory,
-                           const float *from, size_t n, void *to)
+                           const struct lls_adapter_numbers *parts, size_t n)
 {
   struct lls_cuda_device *d = lls_cuda(device);
-  if (memory == LLS_MEMORY_PINNED) {
-    write_pinned(lls_cuda_numbers(d), from, n, to);
-    return 0;
+  if (memory != LLS_MEMORY_PINNED) {
+    int rc = lls_cuda_use(d);
+    return rc < 0 ? rc : lls_cuda_load_numbers(d, parts, n);
   }
-  int rc = lls_cuda_use(d);
-  return rc < 0 ? rc : lls_cuda_load_numbers(d, from, n, to);
+  for (size_t i = 0; i < n; i++)
+    write_pinned(lls_cuda_numbers(d), parts[i].from, parts[i].n, parts[i].to);
+  return 0;
 }

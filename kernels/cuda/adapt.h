@@ -63,7 +63,7 @@ void lls_cuda_adapt_experts(struct lls_device *, const struct lls_adapted_rows *
                             uint32_t n_groups, const struct lls_route *, uint32_t n_rows,
                             const void *x, uint32_t inputs, float *scratch, size_t room,
                             void *y, uint32_t outputs);
-int lls_cuda_adapter_write(struct lls_device *, enum lls_memory, const float *from,
-                           size_t n, void *to);
+int lls_cuda_adapter_write(struct lls_device *, enum lls_memory,
+                           const struct lls_adapter_numbers *parts, size_t n);
 
 #endif

@@ -269,9 +269,10 @@ size_t lls_cuda_weight_bytes(const struct lls_weight *);
 int lls_cuda_codes_create(struct lls_cuda_device *, struct lls_weight *w,
                           enum lls_codes_form, const struct lls_tensor_view *parts,
                           size_t n_parts, struct lls_error *err);
-/* Converts n numbers to the activations' type and writes them to device memory. */
-int lls_cuda_load_numbers(struct lls_cuda_device *, const float *from, size_t n,
-                          void *to);
+/* Converts the n parts' numbers to the activations' type and writes them to device
+ * memory. */
+int lls_cuda_load_numbers(struct lls_cuda_device *,
+                          const struct lls_adapter_numbers *parts, size_t n);
 int lls_cuda_vector_create(struct lls_device *, const struct lls_tensor_view *,
                            float **out, struct lls_error *err);
 int lls_cuda_table_create(struct lls_device *, const struct lls_tensor_view *, void **out,

@@ -294,11 +294,16 @@ size_t lls_cuda_weight_bytes(const struct lls_weight *w)
 
 /* ---- vectors and tables ------------------------------------------------------------ */
 
-int lls_cuda_load_numbers(struct lls_cuda_device *d, const float *from, size_t n,
-                          void *to)
+int lls_cuda_load_numbers(struct lls_cuda_device *d,
+                          const struct lls_adapter_numbers *parts, size_t n)
 {
-  struct load l = {.device = d, .to = lls_cuda_numbers(d), .target = to};
-  load_run(&l, (const char *)from, LLS_F32, n);
+  struct load l = {.device = d, .to = lls_cuda_numbers(d)};
+  for (size_t i = 0; i < n; i++) {
+    l.target = parts[i].to;
+    l.written = 0;
+    load_run(&l, (const char *)parts[i].from, LLS_F32, parts[i].n);
+    flush(&l);
+  }
   return load_end(&l, NULL);
 }
 
