@@ -53,7 +53,8 @@ struct lls_channel_ops {
   void (*send)(struct lls_channel *, uint32_t to, char *data, size_t bytes);
   /* Returns false if there is no message now. Also makes progress with sending. */
   bool (*receive)(struct lls_channel *, struct lls_channel_message *out);
-  bool (*is_flushed)(struct lls_channel *); /* all messages were received */
+  /* Returns true if all messages were received. Also makes progress with sending. */
+  bool (*is_flushed)(struct lls_channel *);
   struct lls_channel_count (*count)(struct lls_channel *, uint32_t to);
 
   /* Call it before any bulk data: pieces have at most `bytes` bytes. Returns 0 or

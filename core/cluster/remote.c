@@ -469,11 +469,15 @@ int lls_remote_create(const struct lls_remote_options *o, struct lls_remote **ou
   remote->context = o->context;
   remote->wake = o->options->wake;
   remote->wake_context = o->options->wake_context;
-  remote->wire = (struct lls_wire){.ahead_ns = o->channel->clock_ahead_ns,
-                                   .live = o->live,
-                                   .grammar = with->grammar,
-                                   .adapter = with->adapter,
-                                   .context = with->context};
+  remote->wire =
+      (struct lls_wire){.ahead_ns = o->channel->clock_ahead_ns,
+                        .live = o->live,
+                        .grammar = with->grammar,
+                        .grammar_context = with->context,
+                        .adapter = with->adapter != NULL ? lls_remote_read_adapter : NULL,
+                        .adapter_context = remote};
+  remote->adapter = with->adapter;
+  remote->adapter_context = with->context;
   remote->shape = shape_of(remote, o->options);
   int rc = allocate(remote, o, err);
   if (rc < 0) {

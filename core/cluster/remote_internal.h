@@ -141,6 +141,8 @@ struct lls_remote {
   void *context; /* argument of both functions */
   void (*wake)(void *context);
   void *wake_context;
+  lls_loop_adapter adapter; /* NULL if [lora] is empty */
+  void *adapter_context;
 
   struct lls_remote_other *others;         /* (n) */
   struct lls_inbox_content content;        /* scratch */
@@ -230,6 +232,13 @@ void lls_remote_receive(struct lls_remote *, const struct lls_remote_head *,
 /* Delivers a request to the local instance, as the head says. */
 void lls_remote_deliver(struct lls_remote *, const struct lls_remote_head *,
                         struct lls_live *);
+
+/* ---- remote_adapter.c */
+/* An lls_loop_adapter; context: the struct lls_remote, whose `adapter` is called on
+ * another thread. */
+int lls_remote_read_adapter(void *context, const char *path,
+                            const unsigned char digest[32], struct lls_lora **out,
+                            struct lls_error *err);
 
 /* ---- remote_group.c: the other ranks of this instance, if any */
 /* Sends GONE with the instance, END with mail, or BEAT to the other ranks. */

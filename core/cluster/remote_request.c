@@ -295,11 +295,12 @@ static int find_parts(const struct lls_wire *w, const struct numbers *n,
   int rc = 0;
   if (n->path_bytes > 0)
     rc = w->adapter != NULL
-             ? w->adapter(w->context, a->path, n->adapter_digest, lora, err)
+             ? w->adapter(w->adapter_context, a->path, n->adapter_digest, lora, err)
              : lls_fail(err, -ENOTSUP, "there are no adapters here");
   if (rc == 0 && n->key_bytes > 0)
-    rc = w->grammar != NULL ? w->grammar(w->context, a->key, n->key_bytes, grammar, err)
-                            : lls_fail(err, -ENOTSUP, "grammars cannot be compiled here");
+    rc = w->grammar != NULL
+             ? w->grammar(w->grammar_context, a->key, n->key_bytes, grammar, err)
+             : lls_fail(err, -ENOTSUP, "grammars cannot be compiled here");
   return rc;
 }
 

@@ -15,8 +15,9 @@ struct lls_wire {
   int64_t ahead_ns; /* process 0's clock minus this one's */
   struct lls_live_context live;
   lls_loop_grammar grammar; /* NULL: grammars cannot be compiled */
+  void *grammar_context;
   lls_loop_adapter adapter; /* NULL if [lora] is empty */
-  void *context;            /* of both */
+  void *adapter_context;
 };
 
 static inline int64_t lls_wire_time(int64_t at_ns, int64_t ahead_ns)

@@ -6,8 +6,9 @@
  *
  * A process with an instance of its own reads adapters from the same paths as process 0,
  * as it does the model, and lists them by path: those of [lora] at the start, others when
- * a request that has them arrives; the process takes its later mail after the load. A
- * digest says whether the files are those that process 0 has read.
+ * a request that has them arrives; the process takes its later mail after the load, and
+ * sends meanwhile (core/cluster/remote_adapter.c). A digest says whether the files are
+ * those that process 0 has read.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -295,7 +295,7 @@ void server_destroy_instances(struct server *);
 /* ---- adapter_list.c */
 /* Reads and lists the adapters of [lora], when the engines exist. */
 int server_make_adapters(struct server *, struct lls_error *err);
-/* [a follower's main] An lls_loop_adapter. */
+/* [any] An lls_loop_adapter, in a process that follows; one call at a time. */
 int server_adapter_there(void *server, const char *path, const unsigned char digest[32],
                          struct lls_lora **out, struct lls_error *err);
 /* [a reload's thread] Reads what the new configuration adds; the error is r->error. */

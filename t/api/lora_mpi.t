@@ -3,17 +3,22 @@
 # LoRA adapters with an instance in each of two processes: a request is prefilled in one and decoded in the other,
 # where its adapter's files are read; requests of the base model and of adapters answer with PEFT's tokens beside
 # each other; adapters that requests load, unload and replace, or that a reload brings, are found there, too; files
-# that have changed since are an error; and requests of a process that dies are answered by another.
+# that have changed since are an error; a process that reads for seconds is not silent; and requests of a process that
+# dies are answered by another.
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Fcntl qw(F_WRLCK F_UNLCK);
 use File::Copy;
 use File::Temp;
 use JSON::PP;
 use LlmServer;
 use Mpi;
+use Time::HiRes ();
 use Test::More;
+
+use constant F_SETLEASE => 1024;    # Linux's, which Fcntl does not have
 
 my $missing = Mpi::missing();
 plan skip_all => $missing if defined $missing;
@@ -75,6 +80,26 @@ is_deeply ids($server->post('/v1/completions', body(2, model => 'same'))), $want
 my $changed = $server->post('/v1/completions', body(1, model => 'third'));
 is $changed->{status}, 500, '  the former files are gone for a request that has them';
 like $server->log, qr/\Q$folder\E: the adapter has changed since process 0 read it/, '  the log says so';
+
+# ---- files that take long to open there, since this test has a lease on them: the process is not silent meanwhile
+SKIP: {
+    fill('second');
+    is $server->post('/v1/load_lora_adapter', { lora_name => 'slow', lora_path => "$folder" })->{status}, 200, 'files that process 0 has read';
+    my $asked = 0;
+    local $SIG{IO} = sub { $asked = 1 };
+    open my $lease, '+<', "$folder/adapter_model.safetensors" or die "$folder: $!";
+    skip "no leases on files in /tmp: $!", 3 unless fcntl $lease, F_SETLEASE, F_WRLCK;
+    my $socket = $server->connect;
+    syswrite $socket, LlmServer::raw_post('/v1/completions', encode_json(body(2, model => 'slow')), 'Connection: close');
+    my $until = Time::HiRes::time() + $LlmServer::TIMEOUT;
+    Time::HiRes::sleep(0.01) while !$asked && Time::HiRes::time() < $until;
+    ok $asked, '  and another has to wait for';
+    $until = Time::HiRes::time() + 3;    # silence is counted after 2 s
+    Time::HiRes::sleep(0.01) while Time::HiRes::time() < $until;    # signals end a sleep
+    unlike $server->log, qr/nothing was heard/, '  for seconds, in which it is heard of';
+    fcntl $lease, F_SETLEASE, F_UNLCK or die "$folder: $!";
+    is_deeply ids({ json => decode_json((split /\r\n\r\n/, LlmServer::read_all($socket), 2)[1]) }), $wanted[2]{greedy}, '  until it has read them, and answers';
+}
 Mpi::memory_is_back($server);
 Mpi::ends($server, Mpi::pids($server));
 
