@@ -4,6 +4,10 @@
  * the place of the first bad line. The reader in this file supplies all three. inih
  * gets its lines one by one through it: it counts lines, notes section lines itself,
  * and checks at each line whether inih understood the previous one.
+ *
+ * inih ends a key at '=' or ':'. In sections whose keys are names of models or adapters
+ * "qwen3:0.6b = PATH" names qwen3:0.6b, as Ollama does: such a ':' is passed through inih
+ * as another byte.
  */
 #include "core/config/ini.h"
 
@@ -21,6 +25,8 @@
 /* inih silently cuts longer names of sections and keys. */
 #define NAME_MAX_LENGTH 49
 
+#define COLON '\x01' /* stands for the ':' of a name */
+
 /* Far above the number of keys that exist, and small enough for a linear search. */
 #define MAX_ENTRIES 2000
 #define MAX_BYTES   (1 << 20)
@@ -33,6 +39,7 @@ struct reading {
   unsigned line; /* number of the line that inih is reading */
   /* blank, comment, section, complained about, or passed to the handler */
   bool understood;
+  bool has_names; /* the section's keys are names of models or adapters */
   bool no_memory;
   bool full;
 };
@@ -75,12 +82,29 @@ static void add_entry(struct reading *r, const char *section, const char *key,
 static int on_pair(void *context, const char *section, const char *key, const char *value)
 {
   struct reading *r = context;
+  char name[NAME_MAX_LENGTH];
   r->understood = true;
-  if (strlen(key) >= NAME_MAX_LENGTH)
+  if (strlen(key) >= sizeof name) {
     complain(r, "a key of more than 48 characters; none is that long");
-  else
-    add_entry(r, section, key, value);
+    return 1;
+  }
+  snprintf(name, sizeof name, "%s", key);
+  for (char *at = name; (at = strchr(at, COLON)) != NULL;)
+    *at = ':';
+  add_entry(r, section, name, value);
   return 1;
+}
+
+/* Hides the ':' of a line like "NAME:TAG = PATH", without blanks in the name, from
+ * inih. */
+static void hide_colons(char *line)
+{
+  size_t name = strcspn(line, "= \t\r\n");
+  const char *rest = line + name + strspn(line + name, " \t");
+  if (*rest != '=' || line[0] == ':' || line[name - (name > 0)] == ':')
+    return;
+  for (size_t i = 0; i < name; i++)
+    line[i] = line[i] == ':' ? COLON : line[i];
 }
 
 /* True if there is a comment before a bracket, as inih finds it: a ';' after a blank. */
@@ -104,6 +128,8 @@ static void note_section(struct reading *r, const char *text)
   char name[NAME_MAX_LENGTH + 1];
   snprintf(name, sizeof name, "%.*s", (int)length, text);
   r->understood = true;
+  r->has_names = strcmp(name, "models") == 0 || strcmp(name, "lora") == 0 ||
+                 strncmp(name, "model.", strlen("model.")) == 0;
   add_entry(r, name, NULL, NULL);
 }
 
@@ -122,6 +148,8 @@ static char *look_at_line(struct reading *r, char *line)
   r->understood = line[strspn(line, " \t\r\n")] == '\0' || *line == ';' || *line == '#';
   if (*line == '[')
     note_section(r, line + 1);
+  else if (r->has_names && !r->understood)
+    hide_colons(line);
   return line;
 }
 

@@ -59,6 +59,10 @@ struct lls_hosted *lls_routing_named(struct lls_routing *routing, const char *na
     snprintf(plain, sizeof plain, "%.*s", (int)(length - end), name);
     model = lls_hosted_find(routing, plain);
   }
+  if (model == NULL && strchr(name, ':') == NULL && length + end < sizeof plain) {
+    snprintf(plain, sizeof plain, "%s%s", name, latest);
+    model = lls_hosted_find(routing, plain);
+  }
   if (model == NULL)
     model = by_adapter(routing, name);
   if (model == NULL)

@@ -122,6 +122,41 @@ static void fail_load(struct lls_hosted *m, const char *why)
 
 /* ---- the end of a process ---------------------------------------------------------- */
 
+bool lls_hosted_stays_unloaded(const struct lls_hosted *m, struct lls_api_error *error)
+{
+  bool runs = m->state != LLS_HOSTED_UNLOADED && m->state != LLS_HOSTED_STOPPING;
+  if (runs || m->routing->config->models.autoload || m->wanted || m->own.pinned)
+    return false;
+  lls_api_fail(error, 400, "model_is_not_running", "model",
+               "the model \"%.100s\" is not loaded: POST /models/load loads it, since "
+               "[models] autoload is off",
+               m->name);
+  return true;
+}
+
+/* Has the model loaded for the requests that wait for it; without [models] autoload they
+ * are refused, unless it is to be loaded anyway. */
+static void heed_waiting(struct lls_hosted *m)
+{
+  struct lls_api_error error;
+  if (lls_hosted_stays_unloaded(m, &error) || lls_hosted_refuses(m, &error))
+    lls_relay_fail_waiting(m, &error);
+  else
+    lls_hosted_want(m);
+}
+
+static void log_crash(const struct lls_hosted *m, const char *how)
+{
+  const char *next = m->own.pinned ? "it is started again"
+                     : m->routing->config->models.autoload
+                         ? "its next request starts it "
+                           "again"
+                         : "POST /models/load starts it "
+                           "again";
+  lls_log(m->routing->options.log, LLS_LOG_ERROR, "models", "%s: %s; %s", m->name, how,
+          next);
+}
+
 /* Writes how a process ended. */
 static void describe_end(const struct lls_hosted *m, char *text, size_t size)
 {
@@ -149,12 +184,13 @@ static void on_process_end(struct lls_hosted *m, int64_t status, int signal)
            (signal != 0 || (status != 0 && status != DRAINED))) {
     m->failed = true;
     m->crashes++;
-    lls_log(m->routing->options.log, LLS_LOG_ERROR, "models",
-            "%s: %s; its next request starts it again", m->name, how);
+    log_crash(m, how);
   }
   bool loads_again = was == LLS_HOSTED_STOPPING && m->wanted;
-  if ((m->waiting != NULL || loads_again) && !m->removed)
+  if (loads_again && !m->removed)
     lls_hosted_want(m);
+  else if (m->waiting != NULL && !m->removed)
+    heed_waiting(m);
   m->routing->make_room(m->routing);
 }
 
@@ -284,16 +320,6 @@ static void tick_stopping(struct lls_hosted *m, uint64_t now)
     lls_model_process_stop(m->process, true);
 }
 
-/* Requests that could not be sent to a process that had just ended. */
-static void tick_waiting(struct lls_hosted *m)
-{
-  struct lls_api_error error;
-  if (lls_hosted_refuses(m, &error))
-    lls_relay_fail_waiting(m, &error);
-  else
-    lls_hosted_want(m);
-}
-
 void lls_hosted_tick(struct lls_hosted *m, uint64_t now)
 {
   if (m->state == LLS_HOSTED_LOADING)
@@ -303,7 +329,7 @@ void lls_hosted_tick(struct lls_hosted *m, uint64_t now)
   else if (m->state == LLS_HOSTED_STOPPING)
     tick_stopping(m, now);
   else if (m->state == LLS_HOSTED_UNLOADED && m->waiting != NULL)
-    tick_waiting(m);
+    heed_waiting(m); /* they could not be sent to a process that had just ended */
   else if (m->state == LLS_HOSTED_UNLOADED && m->own.pinned && !m->removed &&
            m->retry_ms <= now) {
     m->wanted = true;

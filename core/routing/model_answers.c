@@ -365,20 +365,6 @@ static void begin_relay(struct lls_routing *routing, struct lls_hosted *m,
   lls_hosted_want(m);
 }
 
-/* True if a request may not have the model loaded; *error says so then. */
-static bool stays_unloaded(const struct lls_routing *routing, const struct lls_hosted *m,
-                           struct lls_api_error *error)
-{
-  if (routing->config->models.autoload ||
-      (m->state != LLS_HOSTED_UNLOADED && m->state != LLS_HOSTED_STOPPING))
-    return false;
-  lls_api_fail(error, 400, "model_is_not_running", "model",
-               "the model \"%.100s\" is not loaded: POST /models/load loads it, since "
-               "[models] autoload is off",
-               m->name);
-  return true;
-}
-
 /* Returns the model of a request that is to be passed on; NULL with *error set. */
 static struct lls_hosted *admit(struct lls_routing *routing,
                                 struct lls_http_exchange *exchange, bool *wants_stream,
@@ -389,7 +375,7 @@ static struct lls_hosted *admit(struct lls_routing *routing,
     lls_api_fail(error, 503, "draining", NULL, "the server is being stopped");
   else
     m = lls_routing_choose(routing, exchange, wants_stream, error);
-  if (m == NULL || stays_unloaded(routing, m, error) || lls_hosted_refuses(m, error))
+  if (m == NULL || lls_hosted_stays_unloaded(m, error) || lls_hosted_refuses(m, error))
     return NULL;
   return m;
 }

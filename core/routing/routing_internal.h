@@ -132,8 +132,8 @@ void lls_routing_check(struct lls_routing *routing);
 struct lls_hosted *lls_routing_choose(struct lls_routing *routing,
                                       struct lls_http_exchange *exchange,
                                       bool *wants_stream, struct lls_api_error *error);
-/* As lls_hosted_find, also for NAME:latest as Ollama's clients write it; NULL with *error
- * set. */
+/* As lls_hosted_find; as Ollama has it, NAME and NAME:latest are one model. NULL with
+ * *error set. */
 struct lls_hosted *lls_routing_named(struct lls_routing *routing, const char *name,
                                      struct lls_api_error *error);
 
@@ -150,6 +150,9 @@ void lls_hosted_unload(struct lls_hosted *model, const char *why);
 void lls_hosted_unload_if_idle(struct lls_hosted *model, const char *why);
 void lls_hosted_free(struct lls_hosted *model);
 const char *lls_hosted_state_name(const struct lls_hosted *model);
+/* True if a request may not have the model loaded; *error says so then. */
+bool lls_hosted_stays_unloaded(const struct lls_hosted *model,
+                               struct lls_api_error *error);
 /* True if requests are to be refused for now; *error says why. */
 bool lls_hosted_refuses(const struct lls_hosted *model, struct lls_api_error *error);
 

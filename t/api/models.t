@@ -9,10 +9,14 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use Fcntl qw(F_WRLCK F_UNLCK);
+use File::Temp;
 use JSON::PP;
 use LlmServer;
 use POSIX ();
 use Test::More;
+
+use constant F_SETLEASE => 1024;    # Linux's, which Fcntl does not have
 
 my ($true, $false) = (JSON::PP::true, JSON::PP::false);
 my ($server, $deadline);
@@ -105,6 +109,14 @@ is $server->post('/models/load', { model => 'embed' })->{json}{success}, $true, 
 becomes('chat:loaded embed:loaded', '  it is');
 is $server->post('/models/load', { model => 'embed' })->{status}, 400, '  not twice';
 is $server->post('/models/load', { model => 'none' })->{status}, 404, '  not another';
+my $former = pid_of('embed');
+kill 'STOP', $former;
+is $server->post('/models/unload', { model => 'embed' })->{json}{success}, $true, 'unload, which takes its time';
+is state_of(), 'chat:loaded embed:unloading', '  for now';
+is $server->post('/models/load', { model => 'embed' })->{json}{success}, $true, '  load meanwhile';
+kill 'CONT', $former;
+becomes('chat:loaded embed:loaded', '  it is loaded then');
+isnt pid_of('embed'), $former, '  by another process';
 is $server->post('/models/load', {})->{status}, 400, '  nor without a name';
 
 # ---- its process dies; its client leaves ------------------------------------------------
@@ -137,6 +149,37 @@ like says($answer), qr{"chat" is not loaded: POST /models/load}, '  and hears wh
 is state_of(), 'chat:unloaded embed:unloaded', '  none is loaded';
 is $server->post('/models/load', { model => 'chat' })->{json}{success}, $true, '  which does';
 is text_of(story()), $text, '  then it answers, or waits until it can';
+kill 'KILL', pid_of('chat');
+ok $server->log_becomes(qr{chat: its process was ended by Killed; POST /models/load starts it again}), '  a crash is not mended by requests, the log says';
+becomes('chat:unloaded embed:unloaded', '  it is');
+is $server->stop, 0, 'the server ends well';
+
+# A model whose loading the test holds up, by a lease on one of its files.
+SKIP: {
+    my $slow = File::Temp->newdir;
+    symlink $_, "$slow/" . s{.*/}{}r or die $! for grep { !m{/tokenizer\.json$} } glob "$stories/*";
+    LlmServer::write_file("$slow/tokenizer.json", LlmServer::read_file("$stories/tokenizer.json"));
+    local $SIG{IO} = 'IGNORE';
+    open my $lease, '+<', "$slow/tokenizer.json" or die $!;
+    skip "no leases on files in /tmp: $!", 4 unless fcntl $lease, F_SETLEASE, F_WRLCK;
+    serve("slow = $slow\nautoload = false\nunload_after = 0\n");
+    $server->post('/models/load', { model => 'slow' });
+    my $waits = send_off('/v1/completions', { model => 'slow', prompt => 'Once', max_tokens => 4 });
+    ok $server->metric_becomes('llmserve_model_requests_waiting{model_name="slow"}', 1), 'a request waits for a load';
+    is $server->post('/models/unload', { model => 'slow' })->{json}{success}, $true, '  which is given up';
+    fcntl $lease, F_SETLEASE, F_UNLCK or die "$slow: $!";
+    like LlmServer::read_all($waits), qr{\AHTTP/1.1 400 .*"slow\\" is not loaded: POST /models/load}s, '  the request does not have it loaded again';
+    becomes('chat:unloaded embed:unloaded slow:unloaded', '  it is not');
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- names as Ollama has them -------------------------------------------------------------
+
+serve("chat:0.6b = $stories\nllama/small:latest = $stories\nunload_after = 0\n[model.chat:0.6b]\nlora.tuned:v1 = $stories-lora/first\n");
+is state_of(), 'chat:unloaded chat:0.6b:unloaded embed:unloaded llama/small:latest:unloaded', 'names with tags';
+is text_of(story(model => $_)), $text, "  $_" for 'chat:0.6b', 'llama/small:latest', 'llama/small', 'chat:latest';
+is story(model => 'chat:1b')->{status}, 404, '  another tag is another model';
+is story(model => 'tuned:v1')->{status}, 200, '  an adapter with one';
 is $server->stop, 0, 'the server ends well';
 
 # ---- room -------------------------------------------------------------------------------
