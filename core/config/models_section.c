@@ -13,6 +13,7 @@
 #include "core/config/loading.h"
 
 #include "core/base/file.h"
+#include "core/config/endpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -377,37 +378,57 @@ static const struct lls_ini_entry *server_entry(const struct lls_ini *ini,
   return entry != NULL ? entry : lls_ini_find(ini, "server", key);
 }
 
-static bool is_endpoint(const struct lls_ini_entry *entry)
+static const char *const endpoint_keys[] = {"kv_events", "kv_events_replay"};
+#define ENDPOINT_KEYS 2
+
+/* Returns a model's entry of an endpoint; NULL: it has none. */
+static const struct lls_ini_entry *endpoint_of(const struct lls_loading *l, size_t number)
 {
-  return entry != NULL && strstr(entry->value, "://") != NULL;
+  const char *name = l->config->models.list[number / ENDPOINT_KEYS].name;
+  const struct lls_ini_entry *entry =
+      server_entry(&l->config->ini, name, endpoint_keys[number % ENDPOINT_KEYS]);
+  return entry != NULL && strstr(entry->value, "://") != NULL ? entry : NULL;
 }
 
-/* The process of each model binds its own endpoint: the second one of a name could not,
- * and would end. */
-static void check_endpoint(struct lls_loading *l, size_t model, const char *key)
+/* Says that an endpoint cannot be bound beside one that comes before it. */
+static void refuse_endpoint(struct lls_loading *l, size_t number, size_t before)
 {
   const struct lls_served_model *list = l->config->models.list;
-  const struct lls_ini *ini = &l->config->ini;
-  const struct lls_ini_entry *entry = server_entry(ini, list[model].name, key);
-  for (size_t i = 0; is_endpoint(entry) && i < model; i++) {
-    const struct lls_ini_entry *other = server_entry(ini, list[i].name, key);
-    if (!is_endpoint(other) || strcmp(other->value, entry->value) != 0)
-      continue;
+  const struct lls_ini_entry *entry = endpoint_of(l, number);
+  const char *other = endpoint_of(l, before)->value;
+  const char *key = endpoint_keys[number % ENDPOINT_KEYS];
+  const char *name = list[number / ENDPOINT_KEYS].name;
+  bool alike = strcmp(other, entry->value) == 0;
+  if (number / ENDPOINT_KEYS == before / ENDPOINT_KEYS)
     lls_loading_error(l, entry->line,
-                      "[server] %s: the models '%s' and '%s' cannot both have %s: write "
-                      "server.%s in [model.%s], or an empty one for none",
-                      key, list[i].name, list[model].name, entry->value, key,
-                      list[model].name);
-    return;
+                      "[server] %s: the model '%s' cannot have %s beside its %s, %s", key,
+                      name, entry->value, endpoint_keys[before % ENDPOINT_KEYS], other);
+  else
+    lls_loading_error(l, entry->line,
+                      "[server] %s: the models '%s' and '%s' cannot both have %s%s%s: "
+                      "write server.%s in [model.%s], or an empty one for none",
+                      key, list[before / ENDPOINT_KEYS].name, name, entry->value,
+                      alike ? "" : ", which is ", alike ? "" : other, key, name);
+}
+
+/* The process of each model binds its own endpoints: the second process of an endpoint
+ * could not, and would end. */
+static void check_endpoint(struct lls_loading *l, size_t number)
+{
+  const struct lls_ini_entry *entry = endpoint_of(l, number), *other;
+  for (size_t i = 0; entry != NULL && i < number; i++) {
+    other = endpoint_of(l, i);
+    if (other != NULL && lls_endpoints_clash(other->value, entry->value)) {
+      refuse_endpoint(l, number, i);
+      return;
+    }
   }
 }
 
 static void check_endpoints(struct lls_loading *l)
 {
-  for (size_t i = 0; i < l->config->models.n; i++) {
-    check_endpoint(l, i, "kv_events");
-    check_endpoint(l, i, "kv_events_replay");
-  }
+  for (size_t i = 0; i < l->config->models.n * ENDPOINT_KEYS; i++)
+    check_endpoint(l, i);
 }
 
 /* ---- the whole --------------------------------------------------------------------- */

@@ -225,6 +225,8 @@ my $shared = "kv_events = ipc://$pub\nkv_events_replay = ipc://$replay\n";
 is eval { LlmServer->serve($shared . $models) }, undef, 'two models with one endpoint';
 like $@, qr{\[server\] kv_events: the models 'a' and 'b' cannot both have ipc://$pub: write server.kv_events in \[model.b\]}, '  are refused by name';
 like $@, qr{\[server\] kv_events_replay: the models 'a' and 'b'}, '  and that of replays';
+is eval { LlmServer->serve("kv_events = tcp://*:65531\n$models\[model.b]\nserver.kv_events_replay = tcp://127.0.0.1:65531\nserver.kv_events = \n") }, undef, 'or with one port, for another key';
+like $@, qr{\[server\] kv_events_replay: the models 'a' and 'b' cannot both have tcp://127.0.0.1:65531, which is tcp://\*:65531}, '  too';
 my $one = LlmServer->serve("kv_events = stream\n$models");
 for my $name (qw(a b)) {
     is $one->post('/v1/completions', { model => $name, prompt => $first, max_tokens => 1 })->{status}, 200, "the model $name";
