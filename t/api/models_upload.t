@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # [models]: an upload goes through the router as it arrives. It is never held as a whole, waits for its model, is refused
-# before its body is read if its head says enough, and ends with its client and its process. A stopped process
+# before its body is read if its head says enough, and ends with its client and its process, or its time. A stopped process
 # (SIGSTOP) stands for a slow one.
 use strict;
 use warnings;
@@ -44,6 +44,7 @@ sub begin {
 
 sub small { my ($model, $content) = @_; my $all = $begin . $content . $end; my $socket = begin($model, length $all); print {$socket} $all; return $socket }
 sub grown { return LlmServer::read_file("/proc/$server->{pid}/status") =~ /^VmHWM:\s+(\d+) kB/m ? $1 / 1024 : die 'no VmHWM' }
+sub resident { return LlmServer::read_file("/proc/$server->{pid}/status") =~ /^VmRSS:\s+(\d+) kB/m ? $1 / 1024 : die 'no VmRSS' }
 sub pid_of { return decode_json($server->get('/admin/status')->{content})->{models}{chat}{pid} }
 sub under_way { my ($n) = @_; return $server->metric_becomes('llmserve_model_requests{model_name="chat"}', $n) }
 
@@ -104,6 +105,24 @@ while ($sent < $MIB * $PIECE) {
 print {$socket} $end;
 is status(LlmServer::read_all($socket)), 200, '  until it reads on';
 
+# Chunks of a byte: it is their memory that counts, which is far more than their bytes.
+SKIP: {
+    skip 'a sanitizer keeps what is freed', 1 if LlmServer::sanitized();
+    kill 'STOP', $pid;
+    $before = resident();
+    $socket = begin('chat', undef);
+    $socket->blocking(0);
+    my $chunks = "1\r\nx\r\n" x 10_000;
+    ($sent, $writable) = (0, IO::Select->new($socket));
+    while ($sent < 500 * length $chunks && $writable->can_write(0.5)) {
+        $sent += syswrite($socket, $chunks, length($chunks) - $sent % length $chunks, $sent % length $chunks) // 0;
+    }
+    cmp_ok resident() - $before, '<', $GROWTH, 'chunks of a byte take no more';
+    close $socket;
+    kill 'CONT', $pid;
+    ok under_way(0), '  and end with their client';
+}
+
 # ---- refusals -----------------------------------------------------------------------------
 
 $socket = begin('none', 1 << 28);
@@ -154,5 +173,26 @@ Time::HiRes::sleep(1.6);    # a connection that is read would be closed by now
 kill 'CONT', $pid;
 is status(LlmServer::read_all($busy)), 200, '  for as long as it takes';
 is status(LlmServer::read_all($socket)), 200, '  and is stored then';
+is $server->stop, 0, 'the server ends well' or diag $server->log;
+
+# ---- its client never sends it: it waits no longer than a load may take ----------------------
+
+my $ini = "state = $folder/state\n[engine]\ndevice = cpu\nthreads = 1\npin = false\n"
+    . "[cache]\ndevice_memory = 8MiB\n[models]\nchat = $stories\nother = $stories\nunload_after = 0\nmax_loaded = 1\n";
+$server = LlmServer->serve($ini);
+is $server->post('/v1/completions', { model => 'chat', prompt => 'Once', max_tokens => 1 })->{status}, 200, 'one model at a time';
+$server->configure("${ini}load_timeout = 1s\n");
+is $server->post('/admin/reload')->{status}, 200, '  and a load may take 1 s from now on';
+kill 'STOP', $pid = pid_of();
+$busy = $server->connect;
+print {$busy} LlmServer::raw_post('/v1/completions', '{"model": "chat", "prompt": "Once", "max_tokens": 1}', 'Content-Type: application/json', 'Connection: close');
+ok under_way(1), '  it is busy';
+$socket = begin('other', length($begin . $end) + 2);
+ok $server->metric_becomes('llmserve_model_requests_waiting{model_name="other"}', 1), 'an upload waits for room';
+ok $server->metric_becomes('llmserve_model_requests_waiting{model_name="other"}', 0), '  not for ever, though its client is silent';
+print {$socket} $begin, '{}', $end;
+like LlmServer::read_all($socket), qr{\AHTTP/1.1 504 .*not loaded within the 1000 ms}s, '  and says so';
+kill 'CONT', $pid;
+is status(LlmServer::read_all($busy)), 200, '  the other one goes on';
 is $server->stop, 0, 'the server ends well' or diag $server->log;
 done_testing;
