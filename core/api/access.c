@@ -333,14 +333,13 @@ static bool check_reader(const struct lls_api *api, struct lls_http_exchange *ex
 
 /* Returns true for paths that need no key. The console's files and the description of the
  * API contain no secrets; the console's requests for data are checked like others. */
-static bool is_open(const struct lls_http_exchange *exchange)
+static bool is_open(const char *method, const char *path)
 {
-  const char *path = exchange->request.path;
   static const char *const open[] = {"/health",  "/live", "/ready",
                                      "/version", "/load", "/ping",
                                      "/console", "/docs", "/openapi.json"};
   static const char files[] = "/console/";
-  bool root = strcmp(path, "/") == 0 && strcmp(exchange->request.method, "POST") != 0;
+  bool root = strcmp(path, "/") == 0 && strcmp(method, "POST") != 0;
   if (root || strncmp(path, files, sizeof files - 1) == 0)
     return true;
   for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
@@ -349,25 +348,38 @@ static bool is_open(const struct lls_http_exchange *exchange)
   return false;
 }
 
-bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange,
-                       struct lls_api_error *error)
+enum lls_access_group lls_access_group_of(const char *method, const char *path)
 {
   static const char admin[] = "/admin";
-  const char *path = exchange->request.path;
-  if (!check_origin(api, exchange, error))
-    return false;
-  if (is_open(exchange))
-    return true;
+  if (is_open(method, path))
+    return LLS_ACCESS_ALL;
   if (strcmp(path, "/metrics") == 0)
-    return check_reader(api, exchange, error);
+    return LLS_ACCESS_READERS;
   if (strncmp(path, admin, sizeof admin - 1) == 0 ||
-      (lls_route_is(path, "/lora-adapters") &&
-       strcmp(exchange->request.method, "POST") == 0) ||
+      (lls_route_is(path, "/lora-adapters") && strcmp(method, "POST") == 0) ||
       lls_route_is(path, "/load_lora_adapter") ||
       lls_route_is(path, "/unload_lora_adapter") || lls_route_is(path, "/models/load") ||
       lls_route_is(path, "/models/unload"))
+    return LLS_ACCESS_ADMINS;
+  return LLS_ACCESS_USERS;
+}
+
+bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange,
+                       struct lls_api_error *error)
+{
+  const struct lls_http_request *request = &exchange->request;
+  if (!check_origin(api, exchange, error))
+    return false;
+  switch (lls_access_group_of(request->method, request->path)) {
+  case LLS_ACCESS_ALL:
+    return true;
+  case LLS_ACCESS_READERS:
+    return check_reader(api, exchange, error);
+  case LLS_ACCESS_ADMINS:
     return check_admin(api, exchange, error);
-  return check_user(api, exchange, error);
+  default:
+    return check_user(api, exchange, error);
+  }
 }
 
 /* ---- type ------------------------------------------------------------------------ */

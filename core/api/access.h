@@ -35,6 +35,15 @@ bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchan
                      struct lls_api_error *error);
 bool lls_access_path(const struct lls_api *api, const struct lls_http_exchange *exchange,
                      struct lls_api_error *error);
+/* Which clients may send a request: all; those with a key, or on this machine; those with
+ * a key of api_keys, if there are any; admins. */
+enum lls_access_group {
+  LLS_ACCESS_ALL,
+  LLS_ACCESS_READERS,
+  LLS_ACCESS_USERS,
+  LLS_ACCESS_ADMINS
+};
+enum lls_access_group lls_access_group_of(const char *method, const char *path);
 bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange,
                        struct lls_api_error *error);
 bool lls_access_body(const struct lls_http_exchange *exchange,

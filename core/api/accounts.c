@@ -144,6 +144,13 @@ bool lls_account_has_tokens(struct lls_api *api, const char *name)
 
 /* ---- requests ---------------------------------------------------------------------- */
 
+bool lls_accounts_count(const char *method, const char *route, bool dialect)
+{
+  static const char admin[] = "/admin";
+  return dialect || (strcmp(method, "POST") == 0 && strchr(route, '*') == NULL &&
+                     strncmp(route, admin, sizeof admin - 1) != 0);
+}
+
 void lls_accounts_refused(struct lls_api *api, const struct lls_http_exchange *exchange)
 {
   uint32_t number = lls_tenants_enter(&api->tenants, lls_access_account(api, exchange));

@@ -26,6 +26,10 @@ void lls_account_put(struct lls_account *account);
 /* [main] Frees all accounts at shutdown. */
 void lls_accounts_free(struct lls_api *api);
 
+/* [any] True if a route's requests count towards their tenant's limits: only those that
+ * start work do, not those that read or cancel. dialect: the route has one. */
+bool lls_accounts_count(const char *method, const char *route, bool dialect);
+
 /* [main] Returns true if the tenant's limits let the request begin now; else sets
  * *error to a 429. */
 bool lls_accounts_allow(struct lls_api *api, const struct lls_http_exchange *exchange,

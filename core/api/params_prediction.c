@@ -39,10 +39,11 @@ int lls_param_prediction(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error)
 {
-  const char *type = json_string_value(json_object_get(value, "type"));
+  const json_t *type = json_object_get(value, "type");
   struct lls_text text = {0};
   int rc = 0;
-  if (type != NULL && strcmp(type, "content") != 0)
+  if (type != NULL && !json_is_null(type) &&
+      (!json_is_string(type) || strcmp(json_string_value(type), "content") != 0))
     return lls_api_fail(error, 400, NULL, name, "'%s.type' must be 'content'", name);
   if (!put_content(json_object_get(value, "content"), &text))
     rc = lls_api_fail(error, 400, NULL, name,

@@ -102,9 +102,20 @@ static void put_range(json_t *schema, const struct lls_row *row)
                         whole ? json_integer((json_int_t)row->max) : json_real(row->max));
 }
 
+/* Describes the members that params_prediction.c reads. */
+static json_t *prediction_members(void)
+{
+  json_t *type = lls_schema_of_types("string");
+  json_object_set_new(type, "enum", json_pack("[s, n]", "content"));
+  return json_pack("{s:o, s:o}", "type", type, "content",
+                   lls_schema_of_types("string|array"));
+}
+
 static json_t *schema_of(const struct lls_row *row)
 {
   json_t *schema = lls_schema_of_types(types_of(row));
+  if (strcmp(row->name, "prediction") == 0)
+    json_object_set_new(schema, "properties", prediction_members());
   if (row->type == LLS_ROW_INTEGER || row->type == LLS_ROW_NUMBER ||
       row->type == LLS_ROW_MILLISECONDS)
     put_range(schema, row);

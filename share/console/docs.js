@@ -29,6 +29,7 @@ function entryOf(doc, path, method, operation) {
     if (!entry.open || entry.childElementCount > 1) return;
     const refused = schema?.["x-refused"] ?? [];
     entry.append(schema?.properties ? fieldsOf(schema) : element("p", {}, "Its body has no described fields."));
+    entry.append(element("p", {}, `Answers: ${Object.keys(operation.responses).join(", ")}`));
     if (refused.length > 0) entry.append(element("p", {}, `Refused by name: ${refused.join(", ")}`));
   };
   entry.addEventListener("toggle", fill);

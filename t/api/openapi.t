@@ -123,6 +123,15 @@ for my $path (sort keys %good) {
         push @silent, "$field: $got->{status} $got->{content}" if ($got->{status} != 400 || $got->{content} !~ /\Q$field/) && ($got->{headers}{'x-llmserve-ignored'} // '') !~ /\b\Q$field\E\b/;
     }
     is join("\n", map { substr $_, 0, 100 } @silent), "", "  and names each field of a wrong type";
+    my @deep;
+    for my $field (grep { $fields{$_}{properties} } sort keys %fields) {
+        for my $member (sort keys %{ $fields{$field}{properties} }) {
+            my ($value) = wrong_for(@{ $fields{$field}{properties}{$member}{type} // next });
+            my $got = $server->post($path, { %{ $good{$path} }, $field => { type => 'content', content => 'x', $member => $value } });
+            push @deep, "$field.$member: $got->{status} $got->{content}" if ($got->{status} != 400 || $got->{content} !~ /\Q$field/) && ($got->{headers}{'x-llmserve-ignored'} // '') !~ /\b\Q$field\E\b/;
+        }
+    }
+    is join("\n", map { substr $_, 0, 100 } @deep), "", "  and each member of a field";
     my $unknown = $server->post($path, { %{ $good{$path} }, no_such_field => 1 });
     is_deeply [@$unknown{qw(status)}, $unknown->{headers}{'x-llmserve-ignored'}], [200, 'no_such_field'], '  and what is no field';
     # the other dialects refuse by the tables of these

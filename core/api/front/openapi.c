@@ -2,15 +2,20 @@
 /*
  * GET /openapi.json: the API as OpenAPI 3.1, made of the tables that route and read
  * requests: the routes, each dialect's members, the rows of parameters, and the shape of
- * its errors. It does not depend on the model or on a request, so it is made once.
- * t/api/openapi.t sends each field.
+ * its errors; who may use a path, and what counts; and of the shapes of answers
+ * (openapi_answers.c). It does not depend on the model or on a request, so it is made
+ * once. t/api/openapi.t sends each field, t/api/openapi_answers.t reads each answer.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
+#include "core/api/access.h"
+#include "core/api/accounts.h"
+#include "core/api/front/openapi_answers.h"
 #include "core/api/front/openapi_bodies.h"
+#include "core/api/routes.h"
 #include "core/base/json_memory.h"
 
 #define JSON_TYPE "application/json"
@@ -24,11 +29,12 @@ static json_t *schema_like(const json_t *value)
   static const char *const types[] = {
       [JSON_OBJECT] = "object",   [JSON_ARRAY] = "array", [JSON_STRING] = "string",
       [JSON_INTEGER] = "integer", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
-      [JSON_FALSE] = "boolean",   [JSON_NULL] = NULL};
-  const char *key, *type = types[json_typeof(value)];
-  json_t *member, *schema = json_object();
-  if (type != NULL)
-    json_object_set_new(schema, "type", json_string(type));
+      [JSON_FALSE] = "boolean"};
+  const char *key;
+  json_t *member;
+  if (json_is_null(value)) /* of errors: the parameter, or the code */
+    return lls_schema_of_types("string");
+  json_t *schema = json_pack("{s:s}", "type", types[json_typeof(value)]);
   if (!json_is_object(value))
     return schema;
   json_t *members = json_object();
@@ -48,6 +54,9 @@ static json_t *error_schema(const struct lls_dialect *dialect)
   json_t *sample = (dialect != NULL ? dialect->error : lls_api_error_json)(&error);
   json_t *schema = schema_like(sample);
   json_decref(sample);
+  if (dialect != NULL && dialect->id_header != NULL)
+    json_object_set_new(json_object_get(schema, "properties"), "request_id",
+                        lls_schema_of_types("string"));
   return schema;
 }
 
@@ -98,49 +107,158 @@ static json_t *reference(const char *kind, const char *name)
   return json_pack("{s:o}", "$ref", json_sprintf("#/components/%s/%s", kind, name));
 }
 
-/* ---- operations -------------------------------------------------------------------- */
-
 static json_t *content(const char *type, json_t *schema)
 {
   return json_pack("{s:{s:o}}", type, "schema", schema);
 }
 
-/* True for the paths whose GET answers with events. */
-static bool has_events(const char *path)
-{
-  return strcmp(path, "/admin/kv_events") == 0 || strcmp(path, "/admin/events") == 0 ||
-         lls_route_is(path, "/responses/{id}");
-}
+/* ---- answers ----------------------------------------------------------------------- */
 
-/* Returns what a request gets: an object, and the events of a stream. */
-static json_t *success(const struct lls_dialect *dialect, const char *path)
+/* Returns what a request gets: an answer as a whole, and the events of a stream. */
+static json_t *success(const struct lls_dialect *dialect,
+                       const struct lls_openapi_answer *answer)
 {
-  bool events = dialect != NULL ? dialect->framing != NULL : has_events(path);
-  json_t *made = dialect != NULL
-                     ? content(JSON_TYPE, json_pack("{s:[s,s,s]}", "type", "object",
-                                                    "array", "string"))
-                     : content("*/*", json_object());
-  if (events)
-    json_object_set_new(made, "text/event-stream", json_object());
+  const char *type = answer->type != NULL ? answer->type : JSON_TYPE;
+  const char *stream = dialect == &lls_ollama_chat || dialect == &lls_ollama_generate
+                           ? "application/x-ndjson"
+                           : "text/event-stream";
+  json_t *made = json_object();
+  if (answer->whole != NULL)
+    json_object_update_new(made, content(type, lls_openapi_shape(answer->whole)));
+  if (answer->events != NULL)
+    json_object_update_new(made, content(stream, lls_openapi_shape(answer->events)));
   return json_pack("{s:s, s:o}", "description",
-                   events ? "the answer, whole or as events" : "the answer", "content",
-                   made);
+                   answer->whole == NULL    ? "the answer, as events"
+                   : answer->events == NULL ? "the answer"
+                                            : "the answer, whole or as events",
+                   "content", made);
 }
 
-static json_t *failure(const struct lls_api *api, const struct lls_dialect *dialect,
-                       const char *what)
+/* Why a request is answered with a status. */
+static const struct reason {
+  unsigned status;
+  const char *why;
+} reasons[] = {
+    {400, "the request is wrong: the message says where"},
+    {401, "a key is wanted"},
+    {403, "the client, or the page that it is, may not"},
+    {404, "there is no such model, object or path"},
+    {409, "it is not in a state for that"},
+    {413, "the body is too large"},
+    {415, "the body is of a type, or has a coding, that is not read"},
+    {421, "the header 'host' is no name of this server"},
+    {429, "the tenant has used up its share, or the queue is full"},
+    {500, "the server failed"},
+    {501, "[server] closed_paths has the path, or this server lacks the feature"},
+    {502, "with [models]: the process of the model ended"},
+    {503, "not now: the server loads, stops, or has no room"},
+    {504, "[server] request_timeout has passed"},
+    {529, "not now: Anthropic's status for a server without room"},
+};
+
+/* True if a dialect's errors of a status, or the same error's, have this one. */
+static bool becomes(const struct lls_dialect *dialect, unsigned from, unsigned status)
 {
-  char name[MOST_PATH];
-  json_t *schema;
-  if (dialect == NULL || dialect->error == lls_api_error_json)
-    schema = reference("schemas", "Error");
-  else {
-    schema_name(api, dialect, name);
-    schema = error_schema(dialect);
+  struct lls_api_error error;
+  if (dialect == NULL || dialect->status == NULL)
+    return false;
+  lls_api_fail(&error, from, NULL, NULL, "why");
+  return dialect->status(&error) == status;
+}
+
+/* True for an operation that a server with [models] passes on to a model's process, if
+ * its client names one. */
+static bool is_passed_on(const char *path, enum lls_access_group group)
+{
+  return group != LLS_ACCESS_ALL && !lls_route_is(path, "/models/load") &&
+         !lls_route_is(path, "/models/unload");
+}
+
+/* True if an operation may answer with the status. */
+static bool answers_with(const struct lls_route_stats *route, const char *path,
+                         const struct lls_openapi_answer *answer, unsigned status)
+{
+  enum lls_access_group group = lls_access_group_of(route->method, path);
+  bool post = strcmp(route->method, "POST") == 0, passed = is_passed_on(path, group);
+  for (size_t i = 0; i < sizeof answer->errors / sizeof *answer->errors; i++)
+    if (answer->errors[i] == status)
+      return true;
+  switch (status) {
+  case 400:
+    return passed || (post && lls_openapi_has_body(path));
+  case 401:
+    return group != LLS_ACCESS_ALL;
+  case 403: /* the page's origin; the key is no admin's */
+    return strcmp(route->method, "GET") != 0 || group == LLS_ACCESS_ADMINS ||
+           group == LLS_ACCESS_READERS;
+  case 404: /* the object; the model */
+    return passed || strchr(path, '{') != NULL;
+  case 409: /* the model is not loaded */
+    return passed && (group == LLS_ACCESS_ADMINS || group == LLS_ACCESS_READERS);
+  case 413:
+  case 415:
+    return post;
+  case 421:
+  case 501:
+    return true;
+  case 429:
+    return lls_accounts_count(route->method, route->path, route->dialect != NULL);
+  case 500:
+    return route->dialect != NULL;
+  case 502:
+  case 504:
+    return passed;
+  case 503:
+    return strcmp(path, "/live") != 0;
+  default:
+    return becomes(route->dialect, 503, status);
   }
-  return json_pack("{s:s, s:o}", "description", what, "content",
+}
+
+static json_t *one_of(json_t *first, json_t *second)
+{
+  return json_pack("{s:[o, o]}", "anyOf", first, second);
+}
+
+static json_t *failure(const struct lls_dialect *dialect,
+                       const struct lls_openapi_answer *answer,
+                       const struct reason *reason)
+{
+  json_t *schema = reference("schemas", "Error");
+  if (dialect != NULL && dialect->error != lls_api_error_json) {
+    json_t *own = error_schema(dialect);
+    if (reason->status == 413) { /* core/http may refuse the body, for all paths alike */
+      schema = one_of(own, schema);
+    } else {
+      json_decref(schema);
+      schema = own;
+    }
+  }
+  if (answer->refusal != NULL)
+    schema = one_of(schema, lls_openapi_shape(answer->refusal));
+  return json_pack("{s:s, s:o}", "description", reason->why, "content",
                    content(JSON_TYPE, schema));
 }
+
+static json_t *responses_of(const struct lls_route_stats *route, const char *path)
+{
+  const struct lls_openapi_answer *answer = lls_openapi_answer(route->method, path);
+  char status[16];
+  json_t *all = json_object();
+  if (answer == NULL)
+    return all;
+  snprintf(status, sizeof status, "%u", answer->status);
+  json_object_set_new(all, status, success(route->dialect, answer));
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+    if (!answers_with(route, path, answer, reasons[i].status))
+      continue;
+    snprintf(status, sizeof status, "%u", reasons[i].status);
+    json_object_set_new(all, status, failure(route->dialect, answer, &reasons[i]));
+  }
+  return all;
+}
+
+/* ---- operations -------------------------------------------------------------------- */
 
 static void put_path_parameters(json_t *operation, const char *path)
 {
@@ -165,10 +283,7 @@ static json_t *operation_of(const struct lls_api *api,
   const struct lls_dialect *dialect = route->dialect;
   name_of(route->method, path, id);
   json_t *operation =
-      json_pack("{s:s, s:{s:o, s:o, s:o}}", "operationId", id, "responses", "200",
-                success(dialect, path), "4XX",
-                failure(api, dialect, "the request is refused: the message says why"),
-                "5XX", failure(api, dialect, "the server can't answer it, or not now"));
+      json_pack("{s:s, s:o}", "operationId", id, "responses", responses_of(route, path));
   put_path_parameters(operation, path);
   if (dialect != NULL) {
     schema_name(api, dialect, name);
@@ -248,6 +363,9 @@ static void put_star(const struct lls_api *api, json_t *paths,
 static json_t *schemas_of(const struct lls_api *api)
 {
   json_t *schemas = json_pack("{s:o}", "Error", error_schema(NULL));
+  for (const struct lls_openapi_part *part = lls_openapi_parts; part->name != NULL;
+       part++)
+    json_object_set_new(schemas, part->name, lls_openapi_shape(part->shape));
   for (size_t i = 0; i < api->n_routes; i++) {
     char name[MOST_PATH];
     const struct lls_dialect *dialect = api->routes[i].dialect;
@@ -282,7 +400,9 @@ static json_t *document(const struct lls_api *api)
       "s:s}}}, s:[{}, {s:[]}, {s:[]}]}",
       "openapi", "3.1.0", "info", "title", "llmserve", "version", PACKAGE_VERSION,
       "description",
-      "doc/api.md says what the fields mean. The header x-llmserve-ignored of an answer "
+      "doc/api.md says what the fields mean. The schema of text/event-stream is that of "
+      "each event's data, of application/x-ndjson that of each line. The header "
+      "x-llmserve-ignored of an answer "
       "names the members of its request that have no effect; x-refused lists members "
       "that are an error.",
       "license", "name", "Apache-2.0", "identifier", "Apache-2.0", "paths", paths_of(api),

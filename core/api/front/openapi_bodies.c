@@ -91,6 +91,12 @@ static const struct plain_body *find(const char *path)
   return NULL;
 }
 
+bool lls_openapi_has_body(const char *path)
+{
+  const struct plain_body *body = find(path);
+  return body == NULL || body->type[0] != '\0';
+}
+
 static json_t *schema_of(const struct plain_body *body)
 {
   json_t *required = json_array();

@@ -9,6 +9,8 @@
 void lls_openapi_put_members(json_t *members, json_t *required,
                              const struct lls_body_member *own);
 
+/* True if a POST whose route is no dialect's has a body. */
+bool lls_openapi_has_body(const char *path);
 /* Returns the body of a POST whose route is no dialect's; NULL if it has none. */
 json_t *lls_openapi_plain_body(const char *path);
 

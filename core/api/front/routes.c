@@ -42,16 +42,10 @@ static bool is_upload(const struct lls_http_exchange *exchange)
   return route->handler == lls_handle_file_create;
 }
 
-/* True if the request counts towards its tenant's limits: only requests that start work
- * do, not those that read or cancel. */
 static bool is_counted(const struct lls_http_exchange *exchange)
 {
-  static const char admin[] = "/admin";
   const struct lls_http_route *route = exchange->route;
-  if (route->data != NULL) /* a dialect */
-    return true;
-  return strcmp(route->method, "POST") == 0 && strchr(route->path, '*') == NULL &&
-         strncmp(route->path, admin, sizeof admin - 1) != 0;
+  return lls_accounts_count(route->method, route->path, route->data != NULL);
 }
 
 /* True if the head lets the request reach a handler; otherwise the error says why not. */
