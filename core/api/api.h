@@ -88,6 +88,7 @@ struct lls_api_config {
   struct lls_sampling sampling;      /* defaults, from generation_config.json */
   uint64_t seed;                     /* of requests that set none; 0: a random one each */
   bool few_samplers;                 /* the device has no chain of filters */
+  bool drafts;                       /* there is a drafter, for `prediction` */
   struct lls_pooling_config pooling; /* NONE: requests for vectors are refused */
   uint32_t vector_columns;           /* elements of a vector */
   struct lls_api_encoder encoder;
@@ -123,6 +124,8 @@ void lls_api_on_wake(struct lls_api *api);
 
 /* Sets the limits for requests that arrive from now on. */
 void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits);
+/* [main] Says after a reload whether there is a drafter. */
+void lls_api_set_drafts(struct lls_api *api, bool drafts);
 
 /* Sets the context limit for requests that arrive from now on, after a reload has
  * changed what the cache can hold. */

@@ -171,7 +171,7 @@ struct lls_params_context {
   const struct lls_api_limits *limits;
   const struct lls_pooling_config *pooling;
   uint32_t vector_columns;
-  bool few_samplers;                       /* as in lls_api_config */
+  bool few_samplers, drafts;               /* as in lls_api_config */
   bool is_encoder, headless, scores_pairs; /* the same as in lls_api_encoder */
   bool takes_instruction;                  /* its form is set */
   bool classifies;                         /* its labels are set */

@@ -148,6 +148,8 @@ static void note_members(const json_t *body, struct lls_unknown_names *unknown)
                    "reasoning_content"},
       {"messages.content", "type text"},
       {"messages.tool_calls", "id type function index"},
+      {"prediction", "type content"},
+      {"prediction.content", "type text"},
       {"response_format.json_schema", "name schema strict"}};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
     lls_unknown_add_at(unknown, body, places[i][0], places[i][1]);
@@ -172,6 +174,7 @@ int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
       .vocab = config->vocab,
       .defaults = &config->sampling,
       .few_samplers = config->few_samplers,
+      .drafts = config->drafts,
       .limits = &config->limits,
       .template_source = config->chat_template != NULL
                              ? lls_chat_template_source(config->chat_template, true)

@@ -51,6 +51,8 @@ int lls_param_prediction(const json_t *value, const char *name,
                       name);
   else if (text.failed)
     rc = lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  else if (!context->drafts && context->on_unknown != NULL)
+    context->on_unknown(context->on_unknown_context, name);
   else if (text.length > 0)
     rc = lls_param_encode(text.data, text.length, name, context, &out->expected,
                           &out->n_expected, error);

@@ -62,8 +62,7 @@ static enum lls_dtype cache_element(const struct lls_config *c,
   }
 }
 
-/* Without a drafter no memory is allocated for guesses. */
-static bool drafts(const struct lls_config *c)
+bool lls_config_drafts(const struct lls_config *c)
 {
   return strcmp(c->policies.drafter.module->descriptor->id, "none") != 0;
 }
@@ -87,7 +86,7 @@ struct lls_engine_options lls_engine_options_of(const struct lls_config *c,
       .keeps_chunks = lls_cache_keeps(&c->policies.cache.module->cache, LLS_GROUP_CHUNK),
       .keeps_states = lls_cache_keeps(&c->policies.cache.module->cache, LLS_GROUP_STATE),
       .pool = c->cache.pool,
-      .max_drafts = drafts(c) ? (uint32_t)c->plugins.max_drafts : 0,
+      .max_drafts = lls_config_drafts(c) ? (uint32_t)c->plugins.max_drafts : 0,
       .kv_only = c->policies.cache.module->cache.forms == NULL,
       .adapters = lls_lora_is_on(&c->lora),
       .adapter_bytes = (size_t)c->lora.device_memory,

@@ -16,6 +16,10 @@
 enum lls_device_choice lls_device_choice_of(const struct lls_config *,
                                             const struct lls_model_config *);
 
+/* Returns true if the configuration has a drafter; else no memory is allocated for
+ * guesses. */
+bool lls_config_drafts(const struct lls_config *);
+
 struct lls_device_options lls_device_options_of(const struct lls_config *,
                                                 const struct lls_model_config *);
 /* Borrows model_path and the configuration's strings. */

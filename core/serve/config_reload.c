@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/assembly/options.h"
+
 /* ---- the outcome ------------------------------------------------------------------- */
 
 static void record(struct server *s, bool good, const char *message)
@@ -86,6 +88,8 @@ static void tell_api(struct server *s, struct reload *r)
 {
   const struct lls_config *c = s->config;
   lls_api_set_limits(s->api, &c->server.api);
+  lls_api_set_drafts(s->api, lls_engine_caps(s->engines[0])->max_drafts > 0 &&
+                                 lls_config_drafts(c));
   if (r->change.cache == LLS_POLICY_REPLACED) {
     lls_api_set_context(s->api, server_max_context(c, s->engines[0]));
     server_log_warnings(s);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Whether answers are as /openapi.json describes them, strictly: an object has all members that are required, and none
-# that is not described. What was met is noted, so that a test can ask what never came.
+# Compares answers with /openapi.json, strictly: an object has all members that are required, and none that is not
+# described. Members and alternatives that were met are noted, so that a test finds those that never came.
 package Shape;
 use strict;
 use warnings;

@@ -318,7 +318,7 @@ for my $path (grep { $_ !~ $special } sort keys %{ $doc->{paths} }) {
 }
 is join("\n", @never), '', 'each status, and each answer of success, came from each operation';
 
-# What comes of faults alone has tests of its own: hang.t, crash.t, instances_lost.t, whatif.t; windows.t has groups, ollama.t
+# Members that come of faults alone have tests of their own: hang.t, crash.t, instances_lost.t, whatif.t; windows.t has groups, ollama.t
 # a thought of /api/generate.
 my $faults = qr{error|fallback\z|reason\z|group_idx|InstanceQueues.tenants|InstanceStatus|exit_code|failed|InstanceQueues|PolicyFigures.*events|OllamaText.thinking};
 my @places = map { $shape->places($doc->{components}{schemas}{$_}, $_) } grep { !/\Abody/ } sort keys %{ $doc->{components}{schemas} };

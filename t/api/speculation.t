@@ -17,6 +17,9 @@ my $script = Script->new(@given);
 my $server = $script->server;
 my @ask    = (messages => [{ role => 'user', content => 'x' }], max_tokens => 400);
 
+# True if the server says that a prediction has no effect.
+sub ignores { return ($server->post('/v1/chat/completions', { @ask, max_tokens => 1, prediction => { type => 'content', content => 'x' } })->{headers}{'x-llmserve-ignored'} // '') eq 'prediction' }
+
 sub series { my %v = $server->get('/metrics')->{content} =~ /^vllm:spec_decode_num_(\w+)_total(?:\{[^}]*\})? (\S+)$/mg; return \%v }
 
 # ---- the text, and what is counted ----------------------------------------------------
@@ -51,6 +54,10 @@ for ([{ type => 'other', content => 'x' }, qr/'prediction\.type' must be 'conten
     like $refused->{json}{error}{message}, $_->[1], '  and said to be';
 }
 
+ok !ignores(), 'a prediction has its effect';
+my $more = $server->post('/v1/chat/completions', { @ask, max_tokens => 1, prediction => { type => 'content', content => [{ type => 'text', text => 'x', new => 1 }] } });
+is $more->{headers}{'x-llmserve-ignored'}, 'prediction.content.new', '  but members that nobody knows';
+
 # ---- what operators see ---------------------------------------------------------------
 my $status = decode_json($server->get('/admin/policies')->{content});
 is $status->{drafter}{name}, 'ngram', 'the console sees the drafter';
@@ -60,8 +67,10 @@ is $reload->{status}, 200, 'a reload without a drafter' or diag $reload->{conten
 my $before = series()->{drafts};
 is $script->chat(0, { @ask })->{json}{choices}[0]{message}{content}, $text, '  gives the same text';
 is series()->{drafts}, $before, '  and no guesses';
+ok ignores(), '  a prediction has no effect, which the answer says';
 is $server->post('/admin/reload', { set => { plugins => { drafter => 'ngram' }, 'drafter.ngram' => { min_match => '3' } } })->{status}, 200, 'and with it again';
 is $script->chat(0, { @ask })->{json}{choices}[0]{message}{content}, $text, '  the same text';
+ok !ignores(), '  and predictions';
 is $server->stop, 0, 'the server ends';
 
 # ---- a server that began without one --------------------------------------------------
@@ -71,5 +80,6 @@ is $script->chat(0, { @ask })->{json}{choices}[0]{message}{content}, $text, 'wit
 is series()->{drafts}, 0, '  no guesses';
 is $server->post('/admin/reload', { set => { plugins => { drafter => 'ngram' } } })->{status}, 200, 'a drafter that comes later';
 like $server->log, qr/drafter ngram\S* is idle: llmserve began without a drafter/, '  is idle, and the log says so';
+ok ignores(), '  as is a prediction';
 is $server->stop, 0, 'it ends';
 done_testing;

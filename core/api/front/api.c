@@ -135,6 +135,12 @@ void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits
     lls_api_set_timer(api);
 }
 
+void lls_api_set_drafts(struct lls_api *api, bool drafts)
+{
+  LLS_API_ON_MAIN(api);
+  api->config.drafts = drafts;
+}
+
 void lls_api_set_context(struct lls_api *api, uint32_t max_context)
 {
   LLS_API_ON_MAIN(api);

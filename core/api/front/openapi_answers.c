@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each operation of /openapi.json answers. The functions that write answers have no
- * tables, so the shapes are here a second time: t/api/openapi_answers.t sends requests to
- * every operation, and finds each member that an answer has and this table lacks, and
- * each that is here and never comes.
+ * A table of answers, for /openapi.json. The functions that write answers have no tables,
+ * so the shapes are here a second time: t/api/openapi_answers.t sends requests to every
+ * operation, and finds each member that an answer has and this table lacks, and each
+ * member of the table that never comes.
  */
 #include "core/api/front/openapi_answers.h"
 
@@ -16,7 +16,7 @@
 #define BYTES "application/octet-stream"
 
 static const struct lls_openapi_answer answers[] = {
-    /* OpenAI's, and vLLM's beside them */
+    /* OpenAI's and vLLM's */
     {"POST", "/completions", 200, NULL, "Completion", "CompletionChunk|Error", {0}, NULL},
     {"POST",
      "/chat/completions",

@@ -26,7 +26,7 @@ struct lls_openapi_part {
 };
 extern const struct lls_openapi_part lls_openapi_parts[]; /* ended by one without name */
 
-/* What an operation answers. */
+/* The row of an operation. */
 struct lls_openapi_answer {
   const char *method, *path; /* without /v1 before it */
   unsigned status;           /* of success */
