@@ -277,7 +277,7 @@ static void look_back(struct reading *reading, struct lls_http_exchange *exchang
 static int check_memory(struct reading *reading)
 {
   const struct lls_dialect_memory *memory = reading->dialect->memory;
-  if (memory == NULL)
+  if (memory == NULL || memory->check == NULL) /* it stores no answers */
     return 0;
   return memory->check(reading->work.api, reading->generation, &reading->error);
 }
