@@ -97,6 +97,56 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
   return lls_engine_create(&engine, &h->config, h->devices[i], &h->engines[i], err);
 }
 
+/* Creates the draft model of an instance, on a device of its own. */
+static int create_draft(struct harness *h, const struct harness_options *o, uint32_t i,
+                        struct lls_error *err)
+{
+  char path[4096];
+  if (o->draft_model == NULL)
+    return 0;
+  int rc = lls_model_config_read(source(o->draft_model, path, sizeof path),
+                                 &h->draft_config, err);
+  struct lls_device_options device = {
+      .threads = 1,
+      .max_rows = o->draft_rows,
+      .max_columns = lls_engine_max_columns(&h->draft_config),
+      .max_sequences = o->max_sequences,
+      .numbers = o->element,
+  };
+  if (rc == 0)
+    rc = o->create_device != NULL
+             ? o->create_device(&device, &h->draft_devices[i], err)
+             : lls_cpu_device_create(&device, &h->draft_devices[i], err);
+  struct lls_pool_shape unit = {
+      .layers = h->draft_config.layers,
+      .kv_heads = h->draft_config.kv_heads,
+      .head_dim = h->draft_config.head_dim,
+      .block_tokens = o->block_tokens,
+      .element = o->element,
+  };
+  const struct lls_engine_options engine = {
+      .model_path = path,
+      .dummy = o->dummy,
+      .cache_element = o->element,
+      .max_tokens = o->draft_rows,
+      .max_sequences = o->max_sequences,
+      .max_context = o->max_context,
+      .block_tokens = o->block_tokens,
+      .cache_bytes = o->draft_blocks * lls_form_bytes(&unit, LLS_FORM_KV),
+      .no_hidden = true,
+  };
+  return rc < 0 ? rc
+                : lls_engine_create(&engine, &h->draft_config, h->draft_devices[i],
+                                    &h->draft_engines[i], err);
+}
+
+static int create_instance(struct harness *h, const struct harness_options *o, uint32_t i,
+                           struct lls_error *err)
+{
+  int rc = create_draft(h, o, i, err);
+  return rc < 0 ? rc : create_engine(h, o, i, err);
+}
+
 static int create_engines(struct harness *h, const struct harness_options *o,
                           struct lls_error *err)
 {
@@ -105,7 +155,7 @@ static int create_engines(struct harness *h, const struct harness_options *o,
   if (rc == 0 && o->window > 0)
     lls_config_window(&h->config, o->window);
   for (uint32_t i = 0; i < (o->instances > 0 ? o->instances : 1) && rc == 0; i++)
-    rc = create_engine(h, o, i, err);
+    rc = create_instance(h, o, i, err);
   h->device = h->devices[0];
   h->engine = h->engines[0];
   return rc;
@@ -120,14 +170,17 @@ static int create_loop(struct harness *h, const struct harness_options *o,
                        struct lls_error *err)
 {
   struct lls_loop_instance instances[HARNESS_INSTANCES];
-  for (uint32_t i = 0; i < o->instances; i++)
+  uint32_t n = o->instances > 0 ? o->instances : 1;
+  for (uint32_t i = 0; i < n; i++)
     instances[i] = (struct lls_loop_instance){
-        .engine = h->engines[i], .role = o->roles[i], .clock_context = h->devices[i]};
+        .engine = h->engines[i],
+        .role = o->instances > 0 ? o->roles[i] : LLS_ROLE_MIXED,
+        .draft_engine = h->draft_engines[i],
+        .clock_context = o->instances > 0 ? h->devices[i] : NULL};
   struct lls_loop_options options = {
       .builtin = &lls_builtin_devices,
-      .engine = h->engine,
       .instances = instances,
-      .n_instances = o->instances,
+      .n_instances = n,
       .policies = {.scheduler = {h->scheduler.module, h->scheduler.params},
                    .cache = {h->cache.module, h->cache.params},
                    .predictor = {h->predictor.module, h->predictor.params},
@@ -188,6 +241,9 @@ void harness_close(struct harness *h)
     lls_engine_destroy(h->engines[i]);
     if (h->devices[i] != NULL)
       h->devices[i]->ops->destroy(h->devices[i]);
+    lls_engine_destroy(h->draft_engines[i]);
+    if (h->draft_devices[i] != NULL)
+      h->draft_devices[i]->ops->destroy(h->draft_devices[i]);
   }
   policy_unload(&h->scheduler);
   policy_unload(&h->cache);

@@ -22,6 +22,10 @@ struct harness_options {
   uint32_t max_tokens, max_sequences, max_requests, block_tokens, max_context;
   uint32_t device_units, host_units; /* halves of blocks in KV form */
   uint32_t max_drafts;               /* guesses verified for a sequence in a step */
+  /* A draft model: a folder like `model`, NULL: none; rows of its passes, blocks of its
+   * cache. */
+  const char *draft_model;
+  uint32_t draft_rows, draft_blocks;
   bool groups;     /* as many groups of layers as the cache manager keeps; else one */
   uint32_t window; /* of every layer, tokens; 0: the model's own */
   uint32_t int8;   /* enum lls_int8 */
@@ -67,6 +71,9 @@ struct harness {
   struct lls_engine *engine;
   struct lls_device *devices[HARNESS_INSTANCES];
   struct lls_engine *engines[HARNESS_INSTANCES];
+  struct lls_model_config draft_config;
+  struct lls_device *draft_devices[HARNESS_INSTANCES];
+  struct lls_engine *draft_engines[HARNESS_INSTANCES];
   struct harness_loaded scheduler, cache, predictor, drafter;
   struct lls_loop *loop;
 };

@@ -189,7 +189,9 @@ struct lls_plugins_config {                            /* [plugins] */
   const char *scheduler, *cache, *predictor, *drafter; /* name or path */
   /* SHA-256 of the file, or "": any file */
   const char *scheduler_sha256, *cache_sha256, *predictor_sha256, *drafter_sha256;
-  int64_t max_drafts; /* guesses of one request that a step verifies at most */
+  int64_t max_drafts;      /* guesses of one request that a step verifies at most */
+  const char *draft_model; /* a path, or "": none */
+  int64_t draft_cache;     /* bytes of its cache, of each instance */
 };
 
 /* A chosen plugin, with the parameters of its section bound. */

@@ -473,14 +473,20 @@ static const struct lls_param plugins_params[] = {
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, drafter_sha256, "", "the same for the drafter's file",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(
-        plugins, max_drafts, "7", 0, LLS_MAX_DRAFTS, "tokens",
-        "most guesses of one answer that a step verifies, if there is a drafter; "
-        "the scheduler may choose fewer"),
+    LLS_PARAM_INT(plugins, max_drafts, "7", 0, LLS_MAX_DRAFTS, "tokens",
+                  "most guesses of one answer that a step verifies, if there is a "
+                  "drafter; the scheduler may choose fewer"),
+    LLS_PARAM_PATH(plugins, draft_model, "",
+                   "folder or GGUF file of a small model with the same tokens, which "
+                   "guesses for the drafters model and auto; empty: none"),
+    LLS_PARAM_BYTES(plugins, draft_cache, "1GiB", 1048576, 1125899906842624,
+                    "cache of the draft model, of each instance; answers that find no "
+                    "room in it have no guesses of it"),
     LLS_PARAM_DURATION(
         loop, draft_budget, "auto", 0, 60e9,
-        "longest time between two steps for the guesses of all answers; more is taken "
-        "off the next ones; auto is 2 % of the step before; 0 is no limit",
+        "longest time between two steps for all guesses, and the same for the draft "
+        "model; more is taken off the next ones; auto is 2 % of the step before, for the "
+        "draft model as long as that step; 0 is no limit",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
     LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/least.h"
+#include "core/draft/draft_model.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
@@ -195,6 +196,9 @@ void lls_lifecycle_leave_drafter(struct lls_instance *in, struct lls_live *live,
   if (live->drafter_knows && LLS_HAS(p, drafter, on_finish))
     LLS_CALL(p, drafter, on_finish, &live->view, reason);
   live->drafter_knows = false;
+  live->ask = NULL;
+  if (in->drafting.model != NULL)
+    lls_draft_model_forget(in->drafting.model, live->view.slot);
 }
 
 void lls_lifecycle_log_refusal(const struct lls_instance *in, const struct lls_live *live,

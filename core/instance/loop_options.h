@@ -48,6 +48,7 @@ struct lls_loop_change {
 struct lls_loop_instance {
   struct lls_engine *engine; /* from create to destroy only its step thread uses it */
   uint32_t role;             /* enum lls_role */
+  struct lls_engine *draft_engine; /* likewise, of the draft model; NULL: none */
   void *clock_context; /* argument of the instance's own clock; NULL: the options' clock
                           is used */
   /* [step] called first on the step thread; NULL: not called */

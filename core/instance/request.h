@@ -74,6 +74,7 @@ struct lls_constraint {
                      refused the token */
 };
 
+struct lls_draft_ask;      /* core/draft/draft_model.h */
 struct lls_session_record; /* core/loop/sessions.c */
 
 /* The reads of a request that waits for the disk; core/step/disk_tier.c. */
@@ -130,6 +131,7 @@ struct lls_live {
   uint32_t second_text;
   int32_t *drafts; /* (max_drafts) guesses, of which view.drafted_tokens are valid */
   float *draft_odds;
+  const struct lls_draft_ask *ask; /* what the draft model made of it, or NULL */
   uint32_t max_drafts;
   uint32_t n_usable; /* in a step that verifies guesses: how many of its draws count */
   uint64_t drafted, accepted; /* guesses that were verified so far, and became text */

@@ -9,6 +9,9 @@
 
 #include "core/plugin/kinds.h"
 
+struct lls_draft_ask;
+struct lls_draft_model;
+struct lls_engine;
 struct lls_engine_sequence;
 struct lls_grammar_state;
 struct lls_live;
@@ -64,7 +67,13 @@ struct lls_mask_budget {
 struct lls_drafting {
   bool on;         /* the scheduler plans drafts, and the drafter makes some */
   int64_t debt_ns; /* time beyond the budgets of earlier steps */
-  uint32_t turn;   /* place in the running list of the next request to be drafted */
+  /* The draft model (core/draft): its engine, which is the loop's creator's; what it is
+   * asked; its own debt. NULL: there is none. */
+  struct lls_engine *engine;
+  struct lls_draft_model *model;
+  struct lls_draft_ask *asks; /* (max_requests) */
+  int64_t model_debt_ns;
+  uint32_t turn; /* place in the running list of the next request to be drafted */
 };
 
 /* How a reload changed one policy. A replaced one must learn of live requests. */

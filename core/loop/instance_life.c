@@ -14,6 +14,7 @@
 #include "core/cluster/peer_load.h"
 #include "core/cost/cost.h"
 #include "core/cost/samples.h"
+#include "core/draft/draft_model.h"
 #include "core/engine/engine.h"
 #include "core/instance/block_events.h"
 #include "core/instance/inbox.h"
@@ -78,6 +79,7 @@ void lls_instance_describe(struct lls_instance *in, const struct lls_loop_option
   in->caps.preempt_modes = 1u << LLS_PREEMPT_RECOMPUTE | 1u << LLS_PREEMPT_DEFER;
   if (pool->host_units > 0)
     in->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
+  in->drafting.engine = mine->draft_engine;
   in->info = (struct lls_instance_info){.index = index, .role = mine->role};
 }
 
@@ -88,6 +90,19 @@ static uint64_t blocks_of(const struct lls_instance *in)
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   uint64_t units = (uint64_t)pool->device_units + pool->host_units;
   return units / in->caps.groups[0]->forms[0].block_units;
+}
+
+static int make_draft_model(struct lls_instance *in, uint32_t max_requests)
+{
+  const struct lls_draft_model_options options = {.engine = in->drafting.engine,
+                                                  .slots = max_requests,
+                                                  .clock = in->clock,
+                                                  .clock_context = in->clock_context};
+  if (options.engine == NULL)
+    return 0;
+  in->drafting.asks = calloc(max_requests, sizeof *in->drafting.asks);
+  return in->drafting.asks != NULL ? lls_draft_model_create(&options, &in->drafting.model)
+                                   : -ENOMEM;
 }
 
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
@@ -117,6 +132,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
     rc = lls_migrate_init(in, o->max_requests);
   if (rc == 0)
     rc = lls_peer_loads_init(in);
+  if (rc == 0)
+    rc = make_draft_model(in, o->max_requests);
   in->eos_tokens = malloc((o->n_eos_tokens + 1) * sizeof *in->eos_tokens);
   if (rc < 0 || in->eos_tokens == NULL)
     return lls_fail(err, -ENOMEM,
@@ -175,6 +192,8 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->batch.chunks);
   free(in->batch.decode_context);
   lls_drafts_free(&in->batch.drafts);
+  lls_draft_model_destroy(in->drafting.model);
+  free(in->drafting.asks);
   lls_inbox_content_free(&in->content);
   lls_migrate_fini(in);
   lls_peer_loads_fini(in);

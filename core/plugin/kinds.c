@@ -121,7 +121,7 @@ static const struct lls_callback_pair drafter_pairs[] = {
 
 const struct lls_vtable_rules lls_drafter_rules = {
     .name = "struct lls_drafter_vtable",
-    .version_1_size = LLS_SIZE_UP_TO(struct lls_drafter_vtable, import_state),
+    .version_1_size = LLS_SIZE_UP_TO(struct lls_drafter_vtable, wants),
     .size = sizeof(struct lls_drafter_vtable),
     .required = drafter_required,
     .n_required = sizeof drafter_required / sizeof *drafter_required,

@@ -114,6 +114,21 @@ static const char *why_no_drafts(const struct lls_instance *in)
                "no memory for guesses: start it with this drafter";
 }
 
+/* Warns of a drafter that has no draft model to ask, and of a draft model that the
+ * drafter does not ask. */
+static void warn_of_draft_model(const struct lls_instance *in,
+                                const struct lls_policies *p)
+{
+  bool asks = LLS_HAS(p, drafter, wants), there = in->drafting.engine != NULL;
+  if (asks && !there)
+    lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
+            "has no draft model to ask: [plugins] draft_model names one");
+  else if (there && !asks)
+    lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
+            "does not ask the draft model of [plugins] draft_model, which is idle; the "
+            "drafters model and auto do");
+}
+
 /* Returns true if the drafter is to be called; logs why it is not. */
 static bool drafter_works(const struct lls_instance *in, const struct lls_policies *p,
                           const struct lls_scheduler_caps *caps)
@@ -146,6 +161,7 @@ int lls_compat_check(const struct lls_instance *in, const struct lls_policies *p
                     "roles away",
                     p->scheduler.host->name);
   warn_of_no_predictions(in, p);
+  warn_of_draft_model(in, p);
   out->drafts = drafter_works(in, p, &caps);
   return choose_preempt_mode(in, p, &caps, &out->preempt_mode, err);
 }

@@ -201,7 +201,8 @@ static void print(void *context, const char *text)
 int lls_serve_check(struct lls_config *config, const struct lls_devices *builtin)
 {
   static int (*const of_model[])(struct server *, struct lls_error *) = {
-      check_template, check_ranks, check_device, check_engine, check_policies};
+      check_template, server_read_draft_model, check_ranks, check_device,
+      check_engine,   check_policies};
   struct server s = {.config = config, .builtin = builtin};
   struct lls_error err = {0};
   const char *key;

@@ -11,6 +11,7 @@
  *   settings.c          settings that start, check and reload all read
  *   resources.c         whether the folders, files and memory they need exist
  *   instances.c         devices and engines, one of each for every instance
+ *   draft_models.c      the small models that guess for them
  *   worker_ranks.c      the other tensor parallel ranks
  *   processes.c         instances in other processes
  *   follow.c            what such a process does
@@ -129,6 +130,13 @@ struct autopilot {
 
 #define SERVER_EXIT_DRAINED 3 /* exit status after /admin/drain */
 
+/* The draft model of each instance, if [plugins] draft_model names one. */
+struct draft_models {
+  struct lls_model_config model;
+  struct lls_device *devices[LLS_MAX_INSTANCES];
+  struct lls_engine *engines[LLS_MAX_INSTANCES]; /* NULL: none */
+};
+
 struct server {
   struct lls_config *config; /* the running configuration */
   const struct lls_devices *builtin;
@@ -140,7 +148,8 @@ struct server {
   struct lls_instances instances; /* the instances configured at the start */
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];
-  struct lls_ranks *ranks; /* handle of this process's rank; NULL = a single rank */
+  struct draft_models draft; /* draft_models.c */
+  struct lls_ranks *ranks;   /* handle of this process's rank; NULL = a single rank */
   /* channel to instances in other processes; NULL = none */
   struct lls_channel *channel;
   /* if there is a channel: the channel to the other ranks of this instance; NULL =
@@ -291,6 +300,14 @@ int server_create_instances(struct server *, struct lls_error *err);
  * borrows while it is created. */
 void server_list_instances(struct server *, struct lls_loop_instance *out);
 void server_destroy_instances(struct server *);
+
+/* ---- draft_models.c */
+/* Reads what the draft model is, if there is one. Its tokens must be the tokeniser's. */
+int server_read_draft_model(struct server *, struct lls_error *err);
+/* Creates device and engine of instance i's draft model; call it before the instance's
+ * own engine, which sizes its cache by the memory that is left. */
+int server_create_draft_model(struct server *, uint32_t i, struct lls_error *err);
+void server_destroy_draft_models(struct server *);
 
 /* ---- adapter_list.c */
 /* Reads and lists the adapters of [lora], when the engines exist. */

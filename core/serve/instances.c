@@ -170,6 +170,8 @@ int server_create_instances(struct server *s, struct lls_error *err)
       continue;
     rc = create_device_on_its_cores(s, i, err);
     if (rc == 0)
+      rc = server_create_draft_model(s, i, err);
+    if (rc == 0)
       rc = create_engine(s, i, err);
   }
   return rc;
@@ -189,12 +191,14 @@ void server_list_instances(struct server *s, struct lls_loop_instance *out)
   for (uint32_t i = 0; i < s->instances.n; i++)
     out[i] = (struct lls_loop_instance){.engine = s->engines[i],
                                         .role = s->instances.role[i],
+                                        .draft_engine = s->draft.engines[i],
                                         .begin = divides ? take_cores : NULL,
                                         .begin_context = s};
 }
 
 void server_destroy_instances(struct server *s)
 {
+  server_destroy_draft_models(s);
   /* last first, since the first owns the weights */
   for (uint32_t i = LLS_MAX_INSTANCES; i-- > 0;) {
     lls_engine_destroy(s->engines[i]);

@@ -161,6 +161,8 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
   for (size_t i = 0; i < sizeof system / sizeof *system; i++)
     allow(r, system[i], READS);
   allow_model(r, c->model.path);
+  if (c->plugins.draft_model[0] != '\0')
+    allow_model(r, c->plugins.draft_model);
   for (size_t i = 0; i < c->lora.n; i++)
     allow_model(r, c->lora.adapters[i].path);
   allow_search_path(r);

@@ -79,7 +79,9 @@ int server_load_model(struct server *s, struct lls_error *err)
   if (s->model.text_part)
     lls_log(&s->log, LLS_LOG_INFO, "model",
             "its text part is loaded; what reads images is left alone");
-  rc = server_start_ranks(s, err);
+  rc = server_read_draft_model(s, err);
+  if (rc == 0)
+    rc = server_start_ranks(s, err);
   if (rc == 0)
     rc = server_create_instances(s, err);
   if (rc == 0)

@@ -15,9 +15,11 @@
 #include <errno.h>
 
 #include "core/base/least.h"
+#include "core/draft/draft_model.h"
 #include "core/instance/instance.h"
 #include "core/instance/request.h"
 #include "core/instance/running_policy.h"
+#include "core/step/draft_asks.h"
 #include "core/step/drafts.h"
 
 /* The budget is this part of the step before, if it is `auto`. */
@@ -30,17 +32,6 @@ static int64_t budget_of(const struct lls_instance *in)
   if (budget_ns != LLS_NEVER)
     return budget_ns;
   return in->masks.device_ns > AUTO_SHARE ? in->masks.device_ns / AUTO_SHARE : 1;
-}
-
-/* Returns how many guesses the request may have now; 0 if none, or if the drafter was
- * called after its newest token before. */
-static uint32_t room_of(const struct lls_instance *in, const struct lls_live *live)
-{
-  const struct lls_request *v = &live->view;
-  if (v->state != LLS_DECODING || !live->drafter_knows ||
-      live->drafted_length == lls_request_length(v))
-    return 0;
-  return lls_drafts_room(in, live);
 }
 
 /* Stores the guesses, up to the first that is no token of the model. */
@@ -57,6 +48,7 @@ static void take(struct lls_instance *in, struct lls_live *live, uint32_t n,
 
 static void draft(struct lls_instance *in, struct lls_live *live, uint32_t room)
 {
+  const struct lls_draft_ask *ask = live->ask;
   struct lls_policies *p = &in->policies;
   int32_t tokens[LLS_MAX_DRAFTS];
   float odds[LLS_MAX_DRAFTS];
@@ -67,6 +59,9 @@ static void draft(struct lls_instance *in, struct lls_live *live, uint32_t room)
       .max = max,
       .tokens = tokens,
       .odds = odds,
+      .n_candidates = ask != NULL ? ask->n : 0,
+      .candidates = ask != NULL ? ask->tokens + ask->n_tokens : NULL,
+      .candidate_odds = ask != NULL ? ask->odds : NULL,
   };
   for (uint32_t i = 0; i < LLS_MAX_DRAFTS; i++) {
     tokens[i] = -1;
@@ -89,7 +84,7 @@ static int64_t draft_all(struct lls_instance *in, int64_t budget_ns)
   uint32_t n = in->running.n, first = n > 0 ? in->drafting.turn % n : 0;
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = lls_live_of(in->running.items[(first + i) % n]);
-    uint32_t room = room_of(in, live);
+    uint32_t room = lls_draft_asks_room(in, live);
     if (room == 0)
       continue;
     if (budget_ns > 0 && took_ns >= budget_ns) {
@@ -109,13 +104,11 @@ void lls_drafter_run(struct lls_instance *in)
   if (!d->on || in->policies.scheduler_off)
     return;
   int64_t budget_ns = budget_of(in);
-  if (budget_ns > 0 && d->debt_ns >= budget_ns) {
-    d->debt_ns -= budget_ns;
+  if (!lls_draft_debt_allows(&d->debt_ns, budget_ns))
     return;
-  }
+  in->status.draft_ns_sum += lls_draft_asks_run(in);
   int64_t took_ns = draft_all(in, budget_ns > 0 ? budget_ns - d->debt_ns : 0);
-  int64_t over_ns = d->debt_ns + took_ns - budget_ns;
-  d->debt_ns = budget_ns > 0 && over_ns > 0 ? over_ns : 0;
+  lls_draft_debt_pay(&d->debt_ns, budget_ns, took_ns);
   in->status.draft_ns_sum += took_ns;
 }
 

@@ -33,6 +33,29 @@
 extern "C" {
 #endif
 
+/*
+ * The draft model is a small model with the same tokens ([plugins] draft_model), which
+ * the core runs between two steps: a drafter computes nothing on a device. Its guesses
+ * are candidates, of which draft takes what it likes. A drafter with `wants` says of each
+ * request how many it wants, and then one pass of the draft model makes the first of them
+ * for all requests, another one the second, and so on. The passes share draft_budget
+ * (auto: the time of the step before), apart from the calls of draft; where it does not
+ * suffice there are fewer candidates.
+ */
+
+/* The cost of candidates of a request, for `wants`. Times are estimates. */
+struct lls_draft_work {
+  uint32_t size;
+  uint32_t max;      /* most candidates */
+  int64_t step_ns;   /* of a step of all requests that decode, without guesses */
+  int64_t verify_ns; /* more, if it verifies a guess of each of them */
+  int64_t pass_ns;   /* of a pass for all of them; 0: there was none yet */
+  /* until the draft model has computed the request's text, as after a long prompt; 0: it
+   * has computed all but the newest tokens */
+  int64_t behind_ns;
+  /* version 1 ends here */
+};
+
 /* Where draft writes; the memory is the core's. */
 struct lls_draft {
   uint32_t size;
@@ -41,6 +64,11 @@ struct lls_draft {
   /* (max) of each token's acceptance if those before it are accepted, 0..1; the core has
    * set all to 0.5, which stands for unknown */
   float *odds;
+  /* (n_candidates) what the draft model guesses, and the probability that it gives each.
+   * They are drawn with the request's own sampling and seed. 0 without `wants`. */
+  uint32_t n_candidates;
+  const int32_t *candidates;
+  const float *candidate_odds;
   /* version 1 ends here */
 };
 
@@ -86,6 +114,11 @@ struct lls_drafter_vtable {
    * it has learnt. */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
+
+  /* [step] Returns how many candidates of the draft model the next draft of the request
+   * wants, at most work->max. Not called without a draft model. */
+  uint32_t (*wants)(void *self, const struct lls_request *,
+                    const struct lls_draft_work *work);
   /* version 1 ends here */
 };
 

@@ -79,6 +79,37 @@ static uint32_t right_of(const struct written *w, const int32_t *guesses, uint32
   return right;
 }
 
+/* The candidates of a draft model, of which each is right in three times of four. */
+struct candidates {
+  int32_t tokens[LLS_MAX_DRAFTS];
+  float odds[LLS_MAX_DRAFTS];
+};
+
+/* Makes as many candidates as the drafter wants, or fewer, where it asks for any. */
+static void offer(struct drive *d, const struct written *w, struct candidates *c,
+                  struct lls_draft *out)
+{
+  const struct lls_draft_work work = {.size = sizeof work,
+                                      .max = out->max,
+                                      .step_ns = dice(&d->dice, 0, 5) * 1000000,
+                                      .verify_ns = dice(&d->dice, 0, 3) * 100000,
+                                      .pass_ns = dice(&d->dice, 0, 3) * 200000,
+                                      .behind_ns = dice(&d->dice, 0, 2) * 5000000};
+  uint32_t length = lls_request_length(&w->view);
+  if (d->drafter->wants == NULL)
+    return;
+  uint32_t n = d->drafter->wants(d->self, &w->view, &work);
+  n = dice(&d->dice, 0, n < out->max ? n : out->max);
+  for (uint32_t i = 0; i < n; i++) {
+    bool right = dice(&d->dice, 0, 3) > 0;
+    c->tokens[i] = right ? w->tokens[length + i] : (int32_t)dice(&d->dice, 3, 12);
+    c->odds[i] = (float)dice(&d->dice, 0, 10) / 10;
+  }
+  out->n_candidates = n;
+  out->candidates = c->tokens;
+  out->candidate_odds = c->odds;
+}
+
 /* Asks for guesses, of which a step verifies some or none. */
 static void advance(struct drive *d, struct written *w)
 {
@@ -94,6 +125,8 @@ static void advance(struct drive *d, struct written *w)
       .size = sizeof out, .max = most, .tokens = tokens, .odds = odds};
   for (uint32_t i = 0; i < LLS_MAX_DRAFTS; i++)
     odds[i] = 0.5f;
+  struct candidates candidates;
+  offer(d, w, &candidates, &out);
   int n = d->drafter->draft(d->self, &w->view, &out);
   uint32_t given = n > 0 && (uint32_t)n <= most ? (uint32_t)n : 0;
   uint32_t verified = given > 0 ? dice(&d->dice, 0, given) : 0;

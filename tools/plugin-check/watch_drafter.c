@@ -64,6 +64,23 @@ static int draft(void *self, const struct lls_request *r, struct lls_draft *out)
   return n;
 }
 
+static uint32_t wants(void *self, const struct lls_request *r,
+                      const struct lls_draft_work *work)
+{
+  struct witness *w = self;
+  struct call call = watch_enter(w, "wants", TAG_STEP);
+  int64_t started_ns = watch_cpu_ns();
+  uint32_t n = w->real->drafter.wants(w->self, r, work);
+  watch_sample(w->watch, watch_cpu_ns() - started_ns);
+  watch_leave(w, call);
+  if (n > work->max)
+    found(w->watch->findings, "wants returned %u where there are %u candidates at most",
+          n, work->max);
+  if (w->watch->journal != NULL)
+    fprintf(w->watch->journal, "wants %" PRIu64 ": %u\n", r->id, n);
+  return n;
+}
+
 PASS(uint32_t, drafter, flags, TAG_MAIN, (void *self), w->self)
 PASS_VOID(drafter, on_arrival, TAG_STEP, (void *self, const struct lls_request *r),
           w->self, r)
@@ -96,4 +113,5 @@ void watch_drafter(struct watched *out)
   WATCHED(ours, reconfigure);
   WATCHED(ours, export_state);
   WATCHED(ours, import_state);
+  WATCHED(ours, wants);
 }

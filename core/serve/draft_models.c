@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Draft models ([plugins] draft_model): device and engine of a small model for each
+ * instance, which guesses for the drafter (core/draft). Each has threads or a context of
+ * its own on its instance's cores or GPU, and never runs while the instance does. With
+ * tensor parallel ranks rank 0 alone has one, which is whole.
+ */
+#include "core/assembly/options.h"
+#include "core/base/least.h"
+#include "core/draft/draft_model.h"
+#include "core/serve/daemon.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ROWS 512 /* of a pass, of a prompt's parts too */
+
+static int fail(const struct server *s, struct lls_error *err, int rc, const char *why)
+{
+  return lls_config_fail(s->config, err, rc, "plugins", "draft_model", "%s", why);
+}
+
+/* Returns the first id that is not the same token in both; -1: there is none. */
+static int64_t first_difference(const struct lls_tokenizer *a,
+                                const struct lls_tokenizer *b)
+{
+  size_t n = lls_most_size(lls_tokenizer_size(a), lls_tokenizer_size(b));
+  for (size_t i = 0; i < n; i++) {
+    size_t x_length = 0, y_length = 0;
+    const char *x = lls_tokenizer_string(a, (int32_t)i, &x_length);
+    const char *y = lls_tokenizer_string(b, (int32_t)i, &y_length);
+    bool same = x == NULL || y == NULL
+                    ? x == y
+                    : x_length == y_length && memcmp(x, y, x_length) == 0;
+    if (!same)
+      return (int64_t)i;
+  }
+  return -1;
+}
+
+static int check_tokens(const struct server *s, struct lls_error *err)
+{
+  struct lls_tokenizer *tokenizer = NULL;
+  struct lls_error why = {0};
+  int rc = lls_model_tokenizer(s->config->plugins.draft_model, &tokenizer, &why);
+  if (rc < 0)
+    return fail(s, err, rc, lls_error_text(&why, rc));
+  int64_t id = first_difference(s->tokenizer, tokenizer);
+  if (id >= 0) {
+    rc = lls_fail(&why, -EINVAL,
+                  "its tokens are not the model's, beginning with id %lld: a draft model "
+                  "guesses tokens of the model, and has the same tokeniser",
+                  (long long)id);
+    fail(s, err, rc, why.text);
+  }
+  lls_tokenizer_free(tokenizer);
+  return rc;
+}
+
+int server_read_draft_model(struct server *s, struct lls_error *err)
+{
+  struct lls_error why = {0};
+  const char *path = s->config->plugins.draft_model;
+  if (path[0] == '\0' || s->model.encoder)
+    return 0;
+  int rc = lls_model_config_read(path, &s->draft.model, &why);
+  return rc < 0 ? fail(s, err, rc, lls_error_text(&why, rc)) : check_tokens(s, err);
+}
+
+static uint32_t rows_of(const struct lls_config *c)
+{
+  return lls_most_u32(ROWS, (uint32_t)c->engine.max_sequences);
+}
+
+static int create_device(struct server *s, uint32_t i, struct lls_error *err)
+{
+  struct lls_device_options o = lls_device_options_of(s->config, &s->draft.model);
+  enum lls_device_choice choice =
+      s->devices[i]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;
+  struct lls_error why_not = {0};
+  o.max_rows = rows_of(s->config);
+  o.numbers = s->draft.model.dtype;
+  o.shares = s->channel != NULL ? s->channel->local_n : s->instances.n;
+  o.index = s->instances.gpu[i];
+  if (s->channel != NULL && s->config->engine.gpus[0] == '\0')
+    o.index = s->channel->local_rank;
+  return lls_device_create(choice, s->builtin, &o, &s->draft.devices[i], &why_not, err);
+}
+
+static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
+{
+  const struct lls_config *c = s->config;
+  uint32_t longest = (uint32_t)c->engine.max_context;
+  const struct lls_engine_options o = {
+      .model_path = c->plugins.draft_model,
+      .dummy = c->model.load_format == LLS_LOAD_DUMMY,
+      .cache_element = s->draft.model.dtype == LLS_F32 ? LLS_F32 : LLS_BF16,
+      .max_tokens = rows_of(c),
+      .max_sequences = (uint32_t)c->engine.max_sequences,
+      .max_context = longest > 0 ? lls_least_u32(longest, s->draft.model.max_context) : 0,
+      .block_tokens = (uint32_t)c->cache.block_tokens,
+      .cache_bytes = (size_t)c->plugins.draft_cache,
+      .kv_only = true,
+      .no_hidden = true,
+      .instances = s->instances.n,
+      .weights_of = i > 0 ? s->draft.engines[0] : NULL,
+  };
+  int rc = lls_engine_create(&o, &s->draft.model, s->draft.devices[i],
+                             &s->draft.engines[i], err);
+  const char *why_not = rc == 0 ? lls_draft_model_why_not(s->draft.engines[i]) : NULL;
+  return why_not != NULL ? lls_fail(err, -ENOTSUP, "%s", why_not) : rc;
+}
+
+int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *err)
+{
+  struct lls_error why = {0};
+  if (s->config->plugins.draft_model[0] == '\0' || s->model.encoder)
+    return 0;
+  int rc = create_device(s, i, &why);
+  if (rc == 0)
+    rc = create_engine(s, i, &why);
+  if (rc < 0)
+    return fail(s, err, rc, lls_error_text(&why, rc));
+  const struct lls_engine *e = s->draft.engines[i];
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(e);
+  if (i == 0)
+    lls_log(&s->log, LLS_LOG_INFO, "engine",
+            "draft model %s: weights %zu MiB, cache for %zu tokens in %lld MiB, context "
+            "%u",
+            s->config->plugins.draft_model, lls_engine_weight_bytes(e) >> 20,
+            lls_pool_tokens(pool, pool->device_units),
+            (long long)(s->config->plugins.draft_cache >> 20),
+            lls_engine_caps(e)->max_context);
+  return 0;
+}
+
+void server_destroy_draft_models(struct server *s)
+{
+  for (uint32_t i = LLS_MAX_INSTANCES; i-- > 0;) { /* the first has the weights */
+    lls_engine_destroy(s->draft.engines[i]);
+    if (s->draft.devices[i] != NULL)
+      s->draft.devices[i]->ops->destroy(s->draft.devices[i]);
+  }
+}

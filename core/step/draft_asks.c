@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See draft_asks.h. The passes of the draft model are work of a device, unlike the calls
+ * of the drafter: with draft_budget = auto they may take as long as the step before did,
+ * since a longer run would hardly ever pay, and the drafter asks for less where less does
+ * (`wants`). So a slow draft model at most doubles the time between two tokens.
+ */
+#include "core/step/draft_asks.h"
+
+#include <llmserve/drafter.h>
+
+#include "core/base/least.h"
+#include "core/cost/cost.h"
+#include "core/draft/draft_model.h"
+#include "core/engine/engine.h"
+#include "core/instance/instance.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
+#include "core/obs/log.h"
+#include "core/step/drafts.h"
+
+uint32_t lls_draft_asks_room(const struct lls_instance *in, const struct lls_live *live)
+{
+  const struct lls_request *v = &live->view;
+  LLS_ON_STEP(in);
+  if (v->state != LLS_DECODING || !live->drafter_knows ||
+      live->drafted_length == lls_request_length(v))
+    return 0;
+  return lls_drafts_room(in, live);
+}
+
+static int64_t budget_of(const struct lls_instance *in)
+{
+  int64_t budget_ns = in->limits.draft_budget;
+  if (budget_ns != LLS_NEVER)
+    return budget_ns;
+  return in->masks.device_ns > 0 ? in->masks.device_ns : 1;
+}
+
+/* Returns the estimated time of a step of these decodes, each with that number of
+ * guesses. */
+static int64_t step_of(const struct lls_instance *in, uint32_t n, uint32_t guesses)
+{
+  const struct lls_cost *cost = lls_cost_model_service(in->cost);
+  const struct lls_iteration_shape shape = {.size = sizeof shape,
+                                            .n_decodes = n,
+                                            .decode_context = in->batch.decode_context,
+                                            .draft_tokens = (uint64_t)n * guesses};
+  return cost->iteration_ns(cost->context, &shape);
+}
+
+/* Fills what is the same for all requests. */
+static void set_work(struct lls_instance *in, struct lls_draft_work *work)
+{
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < in->running.n && n < in->caps.max_sequences; i++)
+    if (in->running.items[i]->state == LLS_DECODING)
+      in->batch.decode_context[n++] = in->running.items[i]->cached_tokens;
+  int64_t plain_ns = n > 0 ? step_of(in, n, 0) : LLS_NEVER;
+  int64_t more_ns = n > 0 ? step_of(in, n, 1) : LLS_NEVER;
+  bool known = plain_ns != LLS_NEVER && more_ns != LLS_NEVER;
+  work->step_ns = known ? plain_ns : in->masks.device_ns;
+  work->verify_ns = known ? lls_most_i64(more_ns - plain_ns, 0) : 0;
+  work->pass_ns = lls_draft_model_pass_ns(in->drafting.model, n > 0 ? n : 1);
+}
+
+/* Returns the time until the draft model has computed the request's text. */
+static int64_t behind_of(struct lls_instance *in, const struct lls_live *live)
+{
+  struct lls_draft_model *m = in->drafting.model;
+  uint32_t length = lls_request_length(&live->view);
+  uint32_t behind =
+      lls_draft_model_behind(m, live->view.slot, live->view.id, live->tokens, length);
+  int64_t more_ns = lls_draft_model_pass_ns(m, behind) - lls_draft_model_pass_ns(m, 1);
+  return behind > LLS_MAX_DRAFTS + 1 && more_ns > 0 ? more_ns : 0;
+}
+
+/* How the request's next token is drawn, without what only it can have: its masks, and
+ * lists of tokens that end it too early. */
+static struct lls_sampling draw_of(const struct lls_live *live)
+{
+  const struct lls_sampling *own = &live->sampling;
+  uint32_t length = lls_request_length(&live->view), last = own->penalty_last_n;
+  uint32_t first = last > 0 && last < length ? length - last : 0;
+  uint32_t n_prompt = live->view.prompt_tokens;
+  return (struct lls_sampling){
+      .temperature = own->temperature,
+      .top_p = own->top_p,
+      .min_p = own->min_p,
+      .top_k = own->top_k,
+      .repetition_penalty = own->repetition_penalty,
+      .presence_penalty = own->presence_penalty,
+      .frequency_penalty = own->frequency_penalty,
+      .seed = own->seed,
+      .index = live->view.generated_tokens,
+      .history = live->tokens + first,
+      .n_history = length - first,
+      .n_prompt = n_prompt > first ? n_prompt - first : 0,
+      .bias = own->bias,
+      .n_bias = live->n_bias,
+  };
+}
+
+/* Asks the drafter about a request. Returns true if it wants candidates. */
+static bool ask(struct lls_instance *in, struct lls_live *live,
+                struct lls_draft_work *work, struct lls_draft_ask *out)
+{
+  struct lls_policies *p = &in->policies;
+  work->max = lls_least_u32(lls_draft_asks_room(in, live), LLS_MAX_DRAFTS);
+  if (work->max == 0)
+    return false;
+  work->behind_ns = behind_of(in, live);
+  uint32_t wanted = LLS_CALL(p, drafter, wants, &live->view, work);
+  if (wanted > work->max)
+    lls_policy_breach(p->drafter.host, "wants for request %llu returns %u, of %u tokens",
+                      (unsigned long long)live->view.id, wanted, work->max);
+  out->request = live->view.id;
+  out->slot = live->view.slot;
+  out->tokens = live->tokens;
+  out->n_tokens = lls_request_length(&live->view);
+  out->vocabulary = lls_engine_config(in->engine)->vocab;
+  out->max = lls_least_u32(wanted, work->max);
+  out->sampling = draw_of(live);
+  return wanted > 0;
+}
+
+int64_t lls_draft_asks_run(struct lls_instance *in)
+{
+  struct lls_drafting *d = &in->drafting;
+  struct lls_draft_work work = {.size = sizeof work};
+  int64_t budget_ns = budget_of(in), began_ns = lls_instance_now(in);
+  uint32_t n = 0, all = in->running.n;
+  LLS_ON_STEP(in);
+  for (uint32_t i = 0; i < all; i++)
+    lls_live_of(in->running.items[i])->ask = NULL;
+  if (d->model == NULL || !LLS_HAS(&in->policies, drafter, wants) ||
+      !lls_draft_debt_allows(&d->model_debt_ns, budget_ns))
+    return 0;
+  set_work(in, &work);
+  for (uint32_t i = 0; i < all; i++) {
+    struct lls_live *live = lls_live_of(in->running.items[(d->turn + i) % all]);
+    if (ask(in, live, &work, &d->asks[n]))
+      live->ask = &d->asks[n++];
+  }
+  lls_draft_model_run(d->model, d->asks, n,
+                      budget_ns > 0 ? budget_ns - d->model_debt_ns : 0);
+  const char *failure = lls_draft_model_failure(d->model);
+  if (failure != NULL)
+    lls_log(in->log, LLS_LOG_ERROR, "engine", "the draft model stops: %s", failure);
+  int64_t took_ns = lls_instance_now(in) - began_ns;
+  lls_draft_debt_pay(&d->model_debt_ns, budget_ns, took_ns);
+  return took_ns;
+}
