@@ -13,8 +13,10 @@
 
 #include "t/drafting.h"
 
+#ifndef REQUESTS
 #define REQUESTS 6
 #define TOKENS   40 /* of an answer */
+#endif
 
 /* How a run differs from the plain one. */
 struct run {

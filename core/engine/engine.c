@@ -176,8 +176,6 @@ const char *lls_engine_why_no_drafts(const struct lls_engine *e)
 {
   if (e->config.encoder)
     return "an encoder makes no tokens";
-  if (e->device->asynchronous && !e->device->is_host)
-    return "this device's kernels draw one token of a sequence in a step";
   return NULL;
 }
 

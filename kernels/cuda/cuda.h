@@ -347,7 +347,7 @@ uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *, uint32_t group); /*
 /* Returns the number of extra large items worth making, beyond one for each row. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
 /* Returns the plan's grid, or one that fits every step of the same number of rows that
- * are all decodes. */
+ * are all decodes, or with `several` guesses of decodes. */
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
                                         const struct lls_cuda_attention *, bool any_step);
 /* upper bound */

@@ -243,6 +243,8 @@ __global__ void __launch_bounds__(THREADS)
               from_float<T>(y);
       }
     }
+    if (span->target == LLS_NO_STATE) /* guesses, the last rows of a chain */
+      break;
     float *to = state_at(a, span->target);
     each_row<R>(a, tile.head, column, slice, [&](int i, size_t at) { to[at] = s[i]; });
   }

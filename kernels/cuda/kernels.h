@@ -441,6 +441,7 @@ struct lls_cuda_attention {
   uint32_t rank;         /* the part of K that is V, where known; 0: V is of its own */
   uint32_t group, layer; /* the layer's number in its group */
   float scale, soft_cap;
+  uint32_t several;    /* 1: sequences may have more than one row, such as guesses */
   const float *sinks;  /* (heads) or NULL */
   const float *slopes; /* (heads) of ALiBi, or NULL */
   const void *qkv;

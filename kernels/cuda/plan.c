@@ -161,6 +161,7 @@ static bool make_room(struct lls_cuda_device *d, uint32_t number)
 void lls_cuda_plan_attention(struct lls_cuda_device *d, struct lls_cuda_attention *a)
 {
   uint32_t number = find_plan(d, a);
+  a->several = d->step->n_rows > d->step->n_sequences;
   struct lls_cuda_shared_out *plan = &d->plans[number];
   a->plan = number;
   if (same_shape(&plan->shape, a) ||

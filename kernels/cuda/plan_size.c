@@ -58,13 +58,16 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
                                         const struct lls_cuda_attention *a, bool any_step)
 {
   struct lls_cuda_grid grid = d->plans[a->plan].grid;
-  if (any_step) {
+  /* a graph's first use of a kernel must not be while it is captured: with several rows a
+   * sequence the run before that has the same kernels */
+  if (any_step || (a->several && d->ops->graphs)) {
     uint32_t group = a->heads / a->kv_heads;
     bool small = a->rank == 0 && group <= LLS_CUDA_SMALL;
+    bool large = !small || a->several;
     grid = (struct lls_cuda_grid){
         .small = small ? lls_cuda_plan_lanes(d, a->group) : 0,
-        .large = small ? 0 : a->n_rows + lls_cuda_plan_spare(d, a->kv_heads),
-        .queries = group <= 8 ? 8 : 16,
+        .large = large ? a->n_rows + lls_cuda_plan_spare(d, a->kv_heads) : 0,
+        .queries = group <= 8 && !a->several ? 8 : 16,
     };
   }
   grid.small *= a->kv_heads;

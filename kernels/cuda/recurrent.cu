@@ -141,7 +141,8 @@ __global__ void __launch_bounds__(CONV_THREADS)
       convolve_rows<T>(w, a, bias, (size_t)span->first_row + done,
                        span->n_rows - done < AHEAD ? span->n_rows - done : AHEAD,
                        channel);
-    store_window(w, a, span->target, channel);
+    if (span->target != LLS_NO_STATE) /* not of guesses */
+      store_window(w, a, span->target, channel);
   }
 }
 

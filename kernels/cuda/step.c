@@ -15,8 +15,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAX_GRAPH_ROWS 256
-#define MORE_GATHERS   2 /* space for further gathers, each of the largest size */
+#define MAX_GRAPH_ROWS   256
+#define MAX_GUESSED_ROWS 16 /* of a sequence */
+#define MORE_GATHERS     2  /* space for further gathers, each of the largest size */
 
 static size_t aligned(size_t bytes)
 {
@@ -51,7 +52,7 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
          groups * aligned(s->n_sequences * sizeof(struct lls_cuda_sequence)) +
          aligned(entries * sizeof(struct lls_block_entry)) +
          aligned(s->n_spans * sizeof(struct lls_state_span)) +
-         aligned((s->n_sequences + (size_t)1) * sizeof(uint32_t)) +
+         aligned((s->n_spans + (size_t)1) * sizeof(uint32_t)) +
          LLS_CUDA_PLANS * lls_cuda_plan_bytes(d, s->n_rows) +
          MORE_GATHERS * aligned(gather_bytes(d));
 }
@@ -218,7 +219,7 @@ static void lay_out_spans(struct lls_cuda_device *d, struct lls_cuda_step *out)
   struct lls_state_span *spans =
       lls_cuda_inputs_take(&d->inputs, s->n_spans * sizeof *spans, &out->spans);
   uint32_t *chains = lls_cuda_inputs_take(
-      &d->inputs, (s->n_sequences + (size_t)1) * sizeof *chains, &out->chains);
+      &d->inputs, (s->n_spans + (size_t)1) * sizeof *chains, &out->chains);
   d->n_chains = 0;
   for (uint32_t i = 0; i < s->n_spans; i++) {
     spans[i] = s->spans[i];
@@ -308,9 +309,15 @@ const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *d, const uint32_t *ro
 
 /* ---- begin and end ----------------------------------------------------------------- */
 
+/* Are all sequences decodes, maybe with guesses, so that steps of as many rows recur? The
+ * last piece of a prompt may be taken for one. */
 static bool is_decode(const struct lls_device_step *s)
 {
-  return s->n_rows == s->n_sequences && s->n_rows <= MAX_GRAPH_ROWS;
+  bool decode = s->n_rows <= MAX_GRAPH_ROWS;
+  for (uint32_t i = 0; i < s->n_sequences && decode; i++)
+    decode = s->sequences[i].n_rows <= MAX_GUESSED_ROWS &&
+             (s->sequences[i].n_rows == 1 || s->sequences[i].context > 0);
+  return decode;
 }
 
 static int lay_out(struct lls_cuda_device *d)

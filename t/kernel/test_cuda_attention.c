@@ -270,6 +270,36 @@ static void repeated_decodes(const struct pair *p)
   pair_decode_repeatedly(p, &shape);
 }
 
+/* Decodes with guesses, eight rows in each step, cut differently: the graph that was
+ * captured of one cut has a grid for the others, whose rows are pieces or large items. */
+static void repeated_guesses(const struct pair *p)
+{
+  static const uint8_t cuts[][8] = {{4, 4}, {1, 7},    {8},       {2, 3, 3},
+                                    {4, 4}, {5, 1, 2}, {1, 1, 6}, {3, 5}};
+  static const uint32_t contexts[] = {5, 900, 70};
+  const struct pair_shape shape = {
+      .kv_heads = 2,
+      .group = 4,
+      .head_dim = 64,
+      .block_tokens = 16,
+      .element = p->numbers,
+  };
+  struct pair_batch *b = pair_batch_open(p, &shape);
+  struct pair_place cpu = pair_place_open(b, p->cpu), cuda = pair_place_open(b, p->cuda);
+  unsigned before = simt_graph_launches();
+  for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+    for (size_t n = 0; n < 8 && cuts[i][n] > 0; n++)
+      pair_batch_add(b, contexts[(i + n) % 3], cuts[i][n], n % 2);
+    pair_batch_compare(b, &cpu, &cuda);
+    pair_batch_clear(b);
+  }
+  if (!p->on_gpu)
+    assert_true(simt_graph_launches() - before >= sizeof cuts / sizeof *cuts - 1);
+  pair_batch_close(b);
+  pair_place_close(&cpu);
+  pair_place_close(&cuda);
+}
+
 /* Another shape than the pool's. */
 static void refusals(const struct pair *p)
 {
@@ -308,6 +338,7 @@ PAIR_TEST(long_contexts)
 PAIR_TEST(uneven_batches)
 PAIR_TEST(shared_blocks)
 PAIR_TEST(repeated_decodes)
+PAIR_TEST(repeated_guesses)
 PAIR_TEST(refusals)
 PAIR_TEST(prompts)
 
@@ -323,13 +354,21 @@ static void test_without_hopper(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_head_dims),        cmocka_unit_test(test_caches),
-      cmocka_unit_test(test_block_sizes),      cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_windows),          cmocka_unit_test(test_long_contexts),
-      cmocka_unit_test(test_uneven_batches),   cmocka_unit_test(test_shared_blocks),
-      cmocka_unit_test(test_repeated_decodes), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_prompts),          cmocka_unit_test(test_without_hopper),
-      cmocka_unit_test(test_chunks),           cmocka_unit_test(test_slopes_and_queries),
+      cmocka_unit_test(test_head_dims),
+      cmocka_unit_test(test_caches),
+      cmocka_unit_test(test_block_sizes),
+      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_windows),
+      cmocka_unit_test(test_long_contexts),
+      cmocka_unit_test(test_uneven_batches),
+      cmocka_unit_test(test_shared_blocks),
+      cmocka_unit_test(test_repeated_decodes),
+      cmocka_unit_test(test_repeated_guesses),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_prompts),
+      cmocka_unit_test(test_without_hopper),
+      cmocka_unit_test(test_chunks),
+      cmocka_unit_test(test_slopes_and_queries),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
