@@ -212,7 +212,7 @@ static int list_row(void *context, const struct lls_result_row *row)
 }
 
 json_t *lls_files_list(struct lls_store *store, const struct lls_files_query *query,
-                       struct lls_error *err)
+                       int *status, struct lls_error *err)
 {
   static const char newest[] =
       "SELECT " COLUMNS " FROM files WHERE tenant = ?1 AND " NOT_EXPIRED
@@ -225,10 +225,10 @@ json_t *lls_files_list(struct lls_store *store, const struct lls_files_query *qu
       "AND (?3 IS NULL OR seq > (SELECT seq FROM files WHERE id = ?3)) ORDER BY seq "
       "LIMIT ?4";
   json_t *data = json_array();
-  int status = lls_database_run(
-      &store->database, list_row, data, err, query->oldest_first ? oldest : newest,
-      "ttti", query->tenant, query->purpose, query->after, query->limit + 1);
-  if (status == 0)
+  *status = lls_database_run(&store->database, list_row, data, err,
+                             query->oldest_first ? oldest : newest, "ttti", query->tenant,
+                             query->purpose, query->after, query->limit + 1);
+  if (*status == 0)
     return data;
   json_decref(data);
   return NULL;

@@ -65,9 +65,10 @@ struct lls_files_query {
   int64_t limit;
 };
 
-/* Returns OpenAI's list of the files, with "has_more"; NULL with err on failure. */
+/* Returns OpenAI's list of the files, with "has_more"; NULL with *status and err on
+ * failure. */
 json_t *lls_files_list(struct lls_store *store, const struct lls_files_query *query,
-                       struct lls_error *err);
+                       int *status, struct lls_error *err);
 
 /* Returns 0, -ENOENT, or -EBUSY if a batch that has not ended needs the file; err names
  * it. */

@@ -159,7 +159,8 @@ is $refused->{status}, 503, '  then they are refused';
 is $refused->{json}{error}{code}, 'state_unavailable', '  by name';
 ok $refused->{headers}{'retry-after'}, '  with a time to come back';
 my ($known) = sort keys %stored;
-for my $case (["/v1/responses/$known", 'reading one'], ["/v1/files/$file->{id}", 'a file'], ["/v1/batches/$under->{id}", 'a batch']) {
+for my $case (["/v1/responses/$known", 'reading one'], ["/v1/files/$file->{id}", 'a file'], ["/v1/batches/$under->{id}", 'a batch'], ['/v1/files', 'the list of files'],
+    ['/v1/batches', 'that of batches']) {
     my $answer = $two->get($case->[0]);
     is "$answer->{status} " . ($answer->{json}{error}{code} // decode_json($answer->{content})->{error}{code}), '503 state_unavailable', "  $case->[1] too";
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET and DELETE of /v1/files; download.c sends the contents of files. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,11 +21,9 @@ static void ask_list(struct lls_store_call *call, struct lls_store *store)
                                         .after = or_null(call->seen),
                                         .oldest_first = call->oldest_first,
                                         .limit = call->limit};
-  json_t *data = lls_files_list(store, &query, &call->error);
+  json_t *data = lls_files_list(store, &query, &call->status, &call->error);
   if (data != NULL)
     call->answer = lls_store_list(call, data);
-  else
-    call->status = -EIO;
 }
 
 void lls_handle_files(void *context, struct lls_http_exchange *exchange)
