@@ -12,9 +12,10 @@
  * `forget`, data for it is dropped. `gone` reports the end of processes on the same
  * machine; for other machines, the process that waits for messages must decide.
  *
- * MPI implements it (core/ranks/mpi_channel.c, in a module of its own, so that no other
- * code needs MPI). One thread at a time may call it: the thread of
- * core/cluster/remote.c.
+ * MPI implements it for processes that a launcher has started together
+ * (core/ranks/mpi_channel.c), and UCX for those that come and go (core/ucx), each in a
+ * module of its own, so that no other code needs either. One thread at a time may call
+ * it: the thread of core/cluster/remote.c.
  */
 #ifndef LLS_CHANNEL_CHANNEL_H
 #define LLS_CHANNEL_CHANNEL_H
@@ -48,7 +49,7 @@ struct lls_channel_count {
 };
 
 struct lls_channel_ops {
-  const char *name; /* "mpi" */
+  const char *name; /* "mpi", "ucx" */
   /* Takes over data, which must be malloc'ed. */
   void (*send)(struct lls_channel *, uint32_t to, char *data, size_t bytes);
   /* Returns false if there is no message now. Also makes progress with sending. */
@@ -72,6 +73,10 @@ struct lls_channel_ops {
   /* Returns a process on this machine that has ended and was not forgotten; NOBODY if
    * there is none. why names the process. */
   uint32_t (*gone)(struct lls_channel *, struct lls_error *why);
+  /* Process 0, if `elastic`: returns a process that has come and was not returned, to a
+   * number that is forgotten or never had a process; NOBODY if there is none. Its
+   * messages are received only afterwards. */
+  uint32_t (*joined)(struct lls_channel *);
   void (*forget)(struct lls_channel *, uint32_t index);
   /* Kills a process that may hang, and for which no other process waits any more. If
    * this process cannot do so, the launcher does when process 0 destroys its channel. */
@@ -87,6 +92,8 @@ struct lls_channel {
   bool shares_cores;            /* the processes on this machine may run on the same
                                  * cores */
   bool gpu_aware;               /* memory for bulk data may be a GPU's */
+  bool elastic;                 /* processes may come and go: at the start all numbers but
+                                 * 0 and self are without one */
   bool survives;                /* the launcher does not end all processes when one
                                  * ends */
   int64_t clock_ahead_ns;       /* process 0's clock minus this one's */

@@ -66,6 +66,9 @@ static void receive(struct lls_remote *remote, const struct lls_channel_message 
   case LLS_REMOTE_BACK:
     lls_remote_see_back(remote, head.source);
     return;
+  case LLS_REMOTE_LEAVES:
+    lls_remote_see_leaving(remote, head.source);
+    return;
   case LLS_REMOTE_CLEAR:
     lls_remote_clear(remote, &head);
     return;
@@ -75,6 +78,8 @@ static void receive(struct lls_remote *remote, const struct lls_channel_message 
   case LLS_REMOTE_END:
     remote->stopped = remote->ended = true;
     remote->channel->orderly = head.mail == 1;
+    if (u.n - u.at < sizeof remote->why_ended.text)
+      lls_unpack_take(&u, remote->why_ended.text, u.n - u.at);
     lls_remote_tell_ranks(remote, LLS_REMOTE_END, 0, head.mail);
     return;
   case LLS_REMOTE_LOADS:
@@ -92,6 +97,8 @@ static bool receive_all(struct lls_remote *remote)
 {
   struct lls_channel_message m;
   int n = 0;
+  if (lls_remote_is_hub(remote))
+    lls_hub_take_joined(remote);
   for (; n < MESSAGES && remote->channel->ops->receive(remote->channel, &m); n++) {
     if (lls_remote_is_hub(remote)) {
       lls_hub_receive(remote, m.from, &m);
@@ -182,7 +189,7 @@ static bool all_have_ended(const struct lls_remote *remote, bool silent)
 {
   for (uint32_t i = 1; i < remote->n; i++) {
     const struct lls_remote_other *other = &remote->others[i];
-    if (!other->gone && !other->bye && !(silent && other->silent))
+    if (!other->gone && !other->bye && !other->joining && !(silent && other->silent))
       return false;
   }
   return true;
@@ -233,8 +240,10 @@ static void *hub_main(void *argument)
   lls_fetches_begin_thread(remote->fetches);
   while (!all_have_ended(remote, true) || !atomic_load(&remote->stopping)) {
     make_round(remote);
-    if (is_time_to_look(remote))
+    if (is_time_to_look(remote)) {
       lls_remote_look_at_others(remote, lls_remote_now(remote));
+      lls_hub_look_at_places(remote);
+    }
     if (atomic_load(&remote->stopping) && !remote->stop_sent) {
       send_stop(remote);
       until_ns = lls_remote_now(remote) + STOP_NS;
@@ -265,7 +274,8 @@ int lls_remote_await(struct lls_remote *remote, const _Atomic(bool) *give_up,
 {
   for (;;) {
     pthread_mutex_lock(&remote->lock);
-    bool ready = remote->n_ready == remote->n - 1, lost = remote->lost;
+    bool elastic = remote->channel->elastic, lost = remote->lost && !elastic;
+    bool ready = elastic ? remote->serves : remote->n_ready == remote->n - 1;
     if (lost && err != NULL)
       *err = remote->why_lost;
     pthread_mutex_unlock(&remote->lock);
@@ -326,7 +336,7 @@ int lls_remote_follow(struct lls_remote *remote, struct lls_error *err)
   lls_remote_show_load(remote);
   lls_remote_show_status(remote);
   lls_remote_send(remote, &p);
-  while (!remote->stopped) {
+  while (!remote->stopped && !lls_remote_go_on_leaving(remote)) {
     make_round(remote);
     if (lls_step_thread_failed(remote->mine, err) ||
         lls_remote_check_ranks(remote, err) < 0)
@@ -340,8 +350,16 @@ int lls_remote_follow(struct lls_remote *remote, struct lls_error *err)
       return -ECONNABORTED;
     }
   }
+  if (remote->ended && remote->why_ended.text[0] != '\0' && remote->channel->elastic)
+    return lls_fail(err, -EPERM, "the front end does not let this process serve: %.400s",
+                    remote->why_ended.text);
+  if (remote->ended || !remote->stopped) /* it leaves */
+    return 0;
   send_text(remote, LLS_REMOTE_BYE, "");
   await_end(remote);
+  /* a process that was started on its own outlives the front end */
+  if (remote->channel->elastic && remote->leaves_at_ns == 0)
+    return lls_fail(err, -ECONNABORTED, "the front end has ended");
   return 0;
 }
 
@@ -478,14 +496,19 @@ int lls_remote_create(const struct lls_remote_options *o, struct lls_remote **ou
                         .adapter_context = remote};
   remote->adapter = with->adapter;
   remote->adapter_context = with->context;
+  remote->leaves = with->leaves;
+  remote->drain_ns = with->drain_ns;
   remote->shape = shape_of(remote, o->options);
   int rc = allocate(remote, o, err);
+  if (rc == 0)
+    rc = lls_remote_keep_config(remote, with->config, with->config_bytes);
   if (rc < 0) {
     lls_remote_destroy(remote);
     return rc;
   }
   remote->mine->instance.fetches = remote->fetches;
   remote->mine->instance.drop_fetch = lls_fetches_drop;
+  lls_remote_begin_empty(remote);
   log_way(remote);
   *out = remote;
   return 0;
@@ -511,6 +534,10 @@ void lls_remote_destroy(struct lls_remote *remote)
   lls_outbox_free(&remote->outbox);
   free(remote->snapshot);
   free(remote->change.data);
+  free(remote->installed.data);
+  free(remote->preparing.data);
+  for (uint32_t i = 0; remote->others != NULL && i < remote->n; i++)
+    free(remote->others[i].before);
   free(remote->others);
   free(remote->away);
   pthread_mutex_destroy(&remote->lock);

@@ -84,8 +84,10 @@ int lls_remote_await(struct lls_remote *, const _Atomic(bool) *give_up,
                      struct lls_error *err);
 /* [main] Process 0: ends all other processes, and the channel's thread. */
 void lls_remote_stop(struct lls_remote *);
-/* [main] All other processes: runs until process 0 sends STOP (returns 0) or has ended,
- * or the instance fails (returns a negative errno with the sentence). */
+/* [main] All other processes: runs until process 0 sends STOP (returns 0), or this
+ * process has left an elastic channel (0), or the instance fails (returns a negative
+ * errno with the sentence). Returns -ECONNABORTED if process 0 has ended, in an elastic
+ * channel also after STOP; -EPERM if process 0 has refused this process. */
 int lls_remote_follow(struct lls_remote *, struct lls_error *err);
 /* [main] Call it after the step threads have ended. */
 void lls_remote_destroy(struct lls_remote *);

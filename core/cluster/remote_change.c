@@ -18,6 +18,33 @@ static bool is_answered(const struct lls_remote_change *c, uint32_t n)
   return !waits || c->refused;
 }
 
+bool lls_hub_is_changing(const struct lls_remote *remote)
+{
+  const struct lls_remote_change *c = &remote->change;
+  return c->phase != LLS_PHASE_NONE && c->phase != LLS_PHASE_CANCEL &&
+         (c->phase != LLS_PHASE_INSTALL || !is_answered(c, remote->n));
+}
+
+/* [lock held] Keeps the data of a change for processes that join after it. */
+static void keep_data(struct lls_remote *remote, uint32_t phase, const void *data,
+                      size_t n)
+{
+  struct lls_remote_installed *p = &remote->preparing;
+  if (!remote->channel->elastic)
+    return;
+  if (phase == LLS_PHASE_PREPARE) {
+    free(p->data);
+    *p = (struct lls_remote_installed){.number = remote->change.number, .n = n};
+    p->data = malloc(n + 1);
+    if (p->data != NULL)
+      memcpy(p->data, data, n);
+  } else if (phase == LLS_PHASE_INSTALL && p->data != NULL) {
+    free(remote->installed.data);
+    remote->installed = *p;
+    *p = (struct lls_remote_installed){0};
+  }
+}
+
 /* Waits until a new phase may begin: the previous one was answered, or abandoned, and
  * sent by the channel's thread. */
 static void await_sent(struct lls_remote *remote)
@@ -50,6 +77,7 @@ void lls_remote_ask_change(struct lls_remote *remote, uint32_t phase, const void
   } else if (n > 0) {
     memcpy(copy, data, n);
   }
+  keep_data(remote, phase, data, n);
   pthread_mutex_unlock(&remote->lock);
 }
 
@@ -84,9 +112,13 @@ void lls_hub_send_change(struct lls_remote *remote)
     struct lls_remote_head head = lls_remote_head(remote, LLS_REMOTE_CHANGE, i, 0);
     head.mail = c->phase;
     head.request = c->number;
-    c->waits[i] = !remote->others[i].gone && c->phase != LLS_PHASE_CANCEL;
+    bool there = !remote->others[i].gone && !remote->others[i].joining;
+    c->waits[i] = there && c->phase != LLS_PHASE_CANCEL;
     waits |= c->waits[i];
-    lls_remote_send_head(remote, &head, c->data, c->n);
+    if (there)
+      lls_remote_send_head(remote, &head, c->data, c->n);
+    if (there && c->phase == LLS_PHASE_INSTALL)
+      remote->others[i].installed = remote->installed.number;
   }
   c->unsent = false;
   c->until_ns =

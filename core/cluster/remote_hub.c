@@ -254,3 +254,13 @@ void lls_hub_end_requests(struct lls_remote *remote)
     if (remote->away[slot].home != NULL)
       end(remote, &remote->away[slot]);
 }
+
+bool lls_hub_has_requests(const struct lls_remote *remote, uint32_t index)
+{
+  for (uint32_t slot = 0; slot < remote->n_slots; slot++) {
+    const struct lls_away *a = &remote->away[slot];
+    if (a->home != NULL && (a->at == index || a->source == index))
+      return true;
+  }
+  return false;
+}

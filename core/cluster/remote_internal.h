@@ -4,7 +4,8 @@
  * (rounds, start and end), remote_mail.c (sending), remote_receive.c (receiving in
  * process 0), remote_lives.c (which processes are alive, and giving them up),
  * remote_hub.c (process 0's record of remote requests), remote_take.c (messages for the
- * local instance), remote_show.c (boards, status, snapshots), remote_group.c (the other
+ * local instance), remote_join.c (processes that come to a service that runs),
+ * remote_show.c (boards, status, snapshots), remote_group.c (the other
  * ranks of an instance), remote_change.c (changes of policies), remote_message.c
  * (formatting messages). remote_rank.c is the code of those other ranks. All data is
  * the channel thread's, except members marked as under the lock.
@@ -51,6 +52,8 @@ enum lls_remote_kind {
                        * up */
   LLS_REMOTE_CLEARED, /* the answer: nothing is left; number of arrivals so far */
   LLS_REMOTE_BACK,    /* from process 0: head.source gets requests again */
+  LLS_REMOTE_LEAVES,  /* to process 0, and from it (head.source): finishes what it has,
+                       * and gets no more */
   LLS_REMOTE_PART,    /* to rank 0: head.request, a ticket; bytes, or none if it has
                        * failed */
 };
@@ -100,6 +103,12 @@ struct lls_remote_other {
    * sends messages again and has dropped its old requests, which CLEAR asks for by
    * number. */
   bool silent, given_up;
+  bool leaving;        /* it finishes what it has: remote_join.c */
+  bool joining;        /* it has come, and gets no requests yet: remote_join.c */
+  uint32_t phase;      /* while it joins: the phase of the last change that it is in */
+  uint64_t installed;  /* number of the change whose policies it has; 0: the first ones */
+  uint64_t installing; /* number of the change that it is led through */
+  struct lls_loop_status *before; /* sums of the place's earlier processes; may be NULL */
   uint64_t clearing, n_clears; /* the number of CLEAR under way, 0: none; CLEARs so far */
   int64_t heard_ns;            /* LLS_NEVER: no message yet */
   struct lls_snapshot *asked;
@@ -119,6 +128,13 @@ struct lls_remote_change {
   bool waits[LLS_MAX_INSTANCES];
   bool refused; /* a process refused the phase: `why` has the reason */
   struct lls_error why;
+};
+
+/* The data of PREPARE of a change. */
+struct lls_remote_installed {
+  uint64_t number; /* 0: there was no change */
+  char *data;      /* (n) */
+  size_t n;
 };
 
 struct lls_remote {
@@ -163,6 +179,9 @@ struct lls_remote {
   uint64_t phase_number;
   struct lls_remote_head changed; /* the answer to send, if its kind is CHANGED */
   struct lls_error refusal;
+  struct lls_error why_ended;     /* from END; "": none */
+  const _Atomic(bool) *leaves;    /* NULL: it never leaves */
+  int64_t drain_ns, leaves_at_ns; /* leaves_at_ns 0: it does not leave */
 
   /* process 0 */
   struct lls_away *away; /* (slots) */
@@ -177,10 +196,14 @@ struct lls_remote {
   /* under the lock */
   pthread_mutex_t lock;
   uint32_t n_ready;
+  bool serves; /* if processes may come and go: there were enough of them */
   bool lost, failed;
   struct lls_error why_lost, why_failed;
   struct lls_instance_life lives[LLS_MAX_INSTANCES];
   struct lls_remote_change change;
+  /* if processes may come and go: the data of the last change that was installed, and
+   * of the one under way */
+  struct lls_remote_installed installed, preparing;
 };
 
 /* Returns the instance, or stand-in, whose queue has the requests that wait to be
@@ -264,9 +287,37 @@ void lls_hub_publish(struct lls_remote *);
  * instance is out. */
 void lls_hub_move_requests(struct lls_remote *, uint32_t index);
 void lls_hub_end_requests(struct lls_remote *);
+/* Returns true if the instance has requests, or blocks of some. */
+bool lls_hub_has_requests(const struct lls_remote *, uint32_t index);
+/* Shows the state of a process. why = NULL: no fault. */
+void lls_hub_show_life(struct lls_remote *, uint32_t index, uint32_t state,
+                       const char *why);
 
 /* ---- remote_receive.c: process 0 */
 void lls_hub_receive(struct lls_remote *, uint32_t from, struct lls_channel_message *);
+
+/* Ends a process, with a sentence that it logs unless that is "", and loses it. */
+void lls_hub_refuse(struct lls_remote *, uint32_t from, const char *said,
+                    const char *why);
+
+/* ---- remote_join.c: if processes may come and go */
+/* Marks all places but this process's and process 0's as empty. */
+void lls_remote_begin_empty(struct lls_remote *);
+/* Keeps process 0's configuration for processes that join. Returns 0 or -ENOMEM. */
+int lls_remote_keep_config(struct lls_remote *, const char *data, size_t n);
+/* Takes processes that have come; call it before messages are received. */
+void lls_hub_take_joined(struct lls_remote *);
+/* Admits processes that are ready, and ends those that have left. */
+void lls_hub_look_at_places(struct lls_remote *);
+/* Handles the answer of a joining process to a phase. */
+void lls_hub_led(struct lls_remote *, uint32_t from, const struct lls_remote_head *,
+                 struct lls_unpack *);
+/* Handles LEAVES of a process. */
+void lls_hub_see_leaving(struct lls_remote *, uint32_t from);
+/* All others: handle LEAVES of process 0; begin to leave if that is due. Returns true if
+ * the time to finish is over. */
+void lls_remote_see_leaving(struct lls_remote *, uint32_t index);
+bool lls_remote_go_on_leaving(struct lls_remote *);
 
 /* ---- remote_lives.c */
 void lls_remote_beat(struct lls_remote *, int64_t now_ns);
@@ -276,12 +327,15 @@ void lls_remote_look_at_others(struct lls_remote *, int64_t now_ns);
 int lls_remote_look_at_hub(struct lls_remote *, int64_t now_ns, struct lls_error *err);
 /* Excuses silence while this process itself was not running. */
 void lls_remote_forgive(struct lls_remote *, int64_t now_ns, int64_t gap_ns);
-void lls_hub_lose(struct lls_remote *, uint32_t index, const char *why);
 /* Records a message. Returns false if the sender is given up and the message is about
  * its old requests. */
 bool lls_hub_hear(struct lls_remote *, uint32_t from, uint32_t kind);
 void lls_hub_cleared(struct lls_remote *, uint32_t from, const struct lls_remote_head *,
                      struct lls_unpack *);
+/* Gives a process requests again; arrived, prompt_tokens: the requests that its place
+ * has had, and their tokens. */
+void lls_hub_readmit(struct lls_remote *, uint32_t from, uint64_t arrived,
+                     uint64_t prompt_tokens);
 /* All others: handle GONE, BACK and CLEAR of process 0, and send the answer. */
 void lls_remote_see_gone(struct lls_remote *, uint32_t index, bool for_good);
 void lls_remote_see_back(struct lls_remote *, uint32_t index);
@@ -293,6 +347,8 @@ void lls_remote_go_on_clearing(struct lls_remote *);
  * are sent first, then send_change sends it. */
 bool lls_hub_has_change(struct lls_remote *);
 void lls_hub_send_change(struct lls_remote *);
+/* [lock held] Returns true while a change goes through its phases. */
+bool lls_hub_is_changing(const struct lls_remote *);
 void lls_hub_changed(struct lls_remote *, uint32_t from, const struct lls_remote_head *,
                      struct lls_unpack *);
 /* Counts processes that have ended as answered, and those that take too long as

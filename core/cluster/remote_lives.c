@@ -23,8 +23,9 @@
 #include "core/instance/instance.h"
 #include "core/obs/log.h"
 
-#define BEAT_NS   (LLS_NS_PER_S / 2)
-#define SILENT_NS (2 * LLS_NS_PER_S)
+#define BEAT_NS      (LLS_NS_PER_S / 2)
+#define SILENT_NS    (2 * LLS_NS_PER_S)
+#define FAILED_TRIES 100 /* waits of 1 ms for an END to be sent */
 
 /* ---- beats ------------------------------------------------------------------------- */
 
@@ -96,9 +97,8 @@ static void tell_others(struct lls_remote *remote, uint32_t kind, uint32_t index
   lls_remote_tell_ranks(remote, kind, index, mail);
 }
 
-/* Shows the state of a process. why = NULL: no fault. */
-static void show_life(struct lls_remote *remote, uint32_t index, uint32_t state,
-                      const char *why)
+void lls_hub_show_life(struct lls_remote *remote, uint32_t index, uint32_t state,
+                       const char *why)
 {
   struct lls_instance_life *life = &remote->lives[index];
   const char *role = lls_role_name(remote->threads[index].instance.info.role);
@@ -128,6 +128,8 @@ static void clear_status(struct lls_step_thread *r)
   struct lls_loop_status *s = &r->status;
   pthread_mutex_lock(&r->status_lock);
   s->waiting = s->running = s->preempted = s->offered = 0;
+  s->pending_tokens = s->sessions_leased = 0;
+  s->disk_blocks_total = s->disk_blocks_used = 0;
   s->device_units_total = s->device_units_free = 0;
   s->host_units_total = s->host_units_free = 0;
   memset(s->cached_on_device, 0, sizeof s->cached_on_device);
@@ -150,6 +152,17 @@ static void leave_out(struct lls_remote *remote, uint32_t index)
 
 /* ---- process 0: lost processes ----------------------------------------------------- */
 
+/* Keeps the counters of a lost process, to which those of the next process of its place
+ * are added. */
+static void keep_counters(struct lls_remote *remote, uint32_t index)
+{
+  struct lls_loop_status **before = &remote->others[index].before;
+  if (*before == NULL)
+    *before = calloc(1, sizeof **before);
+  if (*before != NULL)
+    lls_step_thread_status(&remote->threads[index], *before);
+}
+
 static bool any_left(const struct lls_remote *remote, uint32_t without_role)
 {
   for (uint32_t i = 0; i < remote->n; i++)
@@ -163,7 +176,7 @@ static void check_service(struct lls_remote *remote)
 {
   bool prefills = any_left(remote, LLS_ROLE_DECODE),
        decodes = any_left(remote, LLS_ROLE_PREFILL);
-  if ((prefills && decodes) || remote->failed)
+  if ((prefills && decodes) || remote->failed || remote->channel->elastic)
     return;
   pthread_mutex_lock(&remote->lock);
   lls_fail(&remote->why_failed, 0, "no instance is left that %s: %.400s",
@@ -174,23 +187,48 @@ static void check_service(struct lls_remote *remote)
   lls_inbox_end_all(&remote->mine->inbox);
 }
 
-void lls_hub_lose(struct lls_remote *remote, uint32_t index, const char *why)
+static void lose(struct lls_remote *remote, uint32_t index, const char *why)
 {
   struct lls_remote_other *other = &remote->others[index];
   if (other->gone)
     return;
+  bool came = !other->joining, left = other->leaving; /* came: it has had requests */
   other->gone = true;
+  other->joining = other->leaving = false;
   remote->n_gone++;
   atomic_store(&lls_remote_instance(remote, index)->health.broken, true);
   remote->channel->ops->forget(remote->channel, index);
-  show_life(remote, index, LLS_INSTANCE_LOST, why);
+  lls_hub_show_life(remote, index, left ? LLS_INSTANCE_ABSENT : LLS_INSTANCE_LOST, why);
   if (!atomic_load(&remote->stopping))
-    lls_log(remote->log, LLS_LOG_ERROR, "instances", "%s", remote->why_lost.text);
-  tell_others(remote, LLS_REMOTE_GONE, index, 0);
+    lls_log(remote->log, left ? LLS_LOG_INFO : LLS_LOG_ERROR, "instances", "%s",
+            remote->lives[index].why.text);
+  if (came)
+    tell_others(remote, LLS_REMOTE_GONE, index, remote->channel->elastic);
   lls_fetches_lose(remote->fetches, index);
   lls_hub_move_requests(remote, index);
   check_service(remote);
   leave_out(remote, index);
+  if (came)
+    keep_counters(remote, index);
+}
+
+/* Sends END with a sentence. The process exits only after it has received it, so that is
+ * flushed before the process is dropped. */
+static void end_process(struct lls_remote *remote, uint32_t index, const char *why)
+{
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_END, index);
+  lls_pack_put(&p, why, strlen(why) + 1);
+  lls_remote_send(remote, &p);
+  for (int i = 0; i < FAILED_TRIES && !remote->channel->ops->is_flushed(remote->channel);
+       i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+void lls_hub_refuse(struct lls_remote *remote, uint32_t from, const char *said,
+                    const char *why)
+{
+  end_process(remote, from, said);
+  lose(remote, from, why);
 }
 
 /* ---- process 0: processes given up, and back --------------------------------------- */
@@ -232,7 +270,8 @@ static void look_at_silence(struct lls_remote *remote, uint32_t i, int64_t now_n
     return;
   other->clearing = 0; /* CLEAR is sent again when it sends messages again */
   if (!other->silent) {
-    show_life(remote, i, LLS_INSTANCE_SILENT, "nothing was heard of its process for 2 s");
+    lls_hub_show_life(remote, i, LLS_INSTANCE_SILENT,
+                      "nothing was heard of its process for 2 s");
     lls_log(remote->log, LLS_LOG_WARNING, "instances", "%s: %s",
             remote->lives[i].why.text,
             can_do_without(remote, i)
@@ -249,12 +288,12 @@ void lls_remote_look_at_others(struct lls_remote *remote, int64_t now_ns)
   struct lls_error why = {0};
   uint32_t index;
   while ((index = remote->channel->ops->gone(remote->channel, &why)) != LLS_NOBODY)
-    lls_hub_lose(remote, index, why.text);
+    lose(remote, index, why.text);
   for (uint32_t i = 1; i < remote->n; i++) {
     look_at_silence(remote, i, now_ns);
     if (check_silence(remote, i, now_ns, &why) == 0)
       continue;
-    lls_hub_lose(remote, i, why.text);
+    lose(remote, i, why.text);
     remote->others[i].hung = true;
     /* only if the launcher does not end all processes when one is killed */
     if (remote->channel->survives)
@@ -263,14 +302,18 @@ void lls_remote_look_at_others(struct lls_remote *remote, int64_t now_ns)
   lls_hub_look_at_change(remote, now_ns);
 }
 
-static void come_back(struct lls_remote *remote, uint32_t index)
+static void say_back(struct lls_remote *remote, uint32_t index)
 {
-  struct lls_remote_other *other = &remote->others[index];
-  other->silent = false;
-  show_life(remote, index, LLS_INSTANCE_UP, NULL);
   lls_log(remote->log, LLS_LOG_WARNING, "instances",
           "instance %u (%s): its process sends messages again", index,
           lls_role_name(remote->threads[index].instance.info.role));
+}
+
+static void come_back(struct lls_remote *remote, uint32_t index)
+{
+  remote->others[index].silent = false;
+  lls_hub_show_life(remote, index, LLS_INSTANCE_UP, NULL);
+  say_back(remote, index);
   remote->wake(remote->wake_context);
 }
 
@@ -283,28 +326,22 @@ bool lls_hub_hear(struct lls_remote *remote, uint32_t from, uint32_t kind)
       come_back(remote, from);
     return true;
   }
-  if (other->clearing == 0) {
+  if (other->clearing == 0 && !other->joining) {
     struct lls_remote_head head = lls_remote_head(remote, LLS_REMOTE_CLEAR, from, 0);
     head.request = other->clearing = ++other->n_clears;
     lls_remote_send_head(remote, &head, NULL, 0);
   }
   return kind == LLS_REMOTE_CLEARED || kind == LLS_REMOTE_LOAD ||
          kind == LLS_REMOTE_FAILED || kind == LLS_REMOTE_BYE ||
-         kind == LLS_REMOTE_CHANGED;
+         kind == LLS_REMOTE_CHANGED || kind == LLS_REMOTE_LEAVES ||
+         (other->joining && (kind == LLS_REMOTE_READY || kind == LLS_REMOTE_STATUS));
 }
 
-/* Readmits a given-up process that has dropped its requests. It sent its (empty) load
- * before this message, so other instances do not send it requests by its old load. */
-void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
-                     const struct lls_remote_head *head, struct lls_unpack *u)
+void lls_hub_readmit(struct lls_remote *remote, uint32_t from, uint64_t arrived,
+                     uint64_t prompt_tokens)
 {
   struct lls_remote_other *other = &remote->others[from];
   struct lls_instance *in = lls_remote_instance(remote, from);
-  uint64_t arrived = 0, prompt_tokens = 0;
-  LLS_UNPACK(u, arrived);
-  LLS_UNPACK(u, prompt_tokens);
-  if (!other->given_up || head->request != other->clearing || u->failed)
-    return;
   other->given_up = false;
   other->clearing = 0;
   atomic_store(&remote->threads[from].posted, arrived);
@@ -315,7 +352,26 @@ void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
   tell_others(remote, LLS_REMOTE_BACK, from, 0);
   atomic_fetch_add(&in->health.returns, 1);
   atomic_store(&in->health.broken, false);
-  come_back(remote, from);
+  other->silent = false;
+  lls_hub_show_life(remote, from, LLS_INSTANCE_UP, NULL);
+  remote->wake(remote->wake_context);
+}
+
+/* Readmits a given-up process that has dropped its requests. It sent its (empty) load
+ * before this message, so other instances do not send it requests by its old load. */
+void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
+                     const struct lls_remote_head *head, struct lls_unpack *u)
+{
+  const struct lls_remote_other *other = &remote->others[from];
+  const struct lls_loop_status *before = other->before;
+  uint64_t arrived = 0, prompt_tokens = 0;
+  LLS_UNPACK(u, arrived);
+  LLS_UNPACK(u, prompt_tokens);
+  if (!other->given_up || head->request != other->clearing || u->failed)
+    return;
+  lls_hub_readmit(remote, from, arrived + (before != NULL ? before->arrived : 0),
+                  prompt_tokens + (before != NULL ? before->prompt_tokens : 0));
+  say_back(remote, from);
 }
 
 /* ---- all other processes ----------------------------------------------------------- */

@@ -4,8 +4,6 @@
 
 #include "core/config/instance_list.h"
 
-#define FAILED_TRIES 100 /* waits of 1 ms for the answer to be sent */
-
 static const char *why_unlike(const struct lls_remote_shape *a,
                               const struct lls_remote_shape *b)
 {
@@ -29,12 +27,14 @@ static void receive_ready(struct lls_remote *remote, uint32_t from, struct lls_u
   LLS_UNPACK(u, shape);
   const char *why = why_unlike(&remote->shape, &shape);
   if (why != NULL) {
-    lls_hub_lose(remote, from, why);
+    lls_hub_refuse(remote, from, why, why);
     return;
   }
   if (remote->others[from].ready)
     return;
   remote->others[from].ready = true;
+  if (remote->others[from].joining)
+    return; /* admitted soon: remote_join.c */
   for (uint32_t to = 1; to < remote->n; to++)
     lls_remote_show_loads(remote, to);
   pthread_mutex_lock(&remote->lock);
@@ -42,19 +42,12 @@ static void receive_ready(struct lls_remote *remote, uint32_t from, struct lls_u
   pthread_mutex_unlock(&remote->lock);
 }
 
-/* Handles FAILED. The failed process exits only after it has received END, so that is
- * flushed before the process is dropped. */
 static void receive_failed(struct lls_remote *remote, uint32_t from, struct lls_unpack *u)
 {
   struct lls_error why = {0};
-  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_END, from);
   size_t n = u->n - u->at;
   lls_unpack_take(u, why.text, n < sizeof why.text ? n : sizeof why.text - 1);
-  lls_remote_send(remote, &p);
-  for (int i = 0; i < FAILED_TRIES && !remote->channel->ops->is_flushed(remote->channel);
-       i++)
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  lls_hub_lose(remote, from, why.text);
+  lls_hub_refuse(remote, from, "", why.text);
 }
 
 static void receive_request(struct lls_remote *remote, struct lls_remote_head *head,
@@ -109,10 +102,14 @@ void lls_hub_receive(struct lls_remote *remote, uint32_t from,
     receive_ready(remote, from, &u);
   else if (valid && head.kind == LLS_REMOTE_FAILED)
     receive_failed(remote, from, &u);
+  else if (valid && head.kind == LLS_REMOTE_CHANGED && remote->others[from].joining)
+    lls_hub_led(remote, from, &head, &u);
   else if (valid && head.kind == LLS_REMOTE_CHANGED)
     lls_hub_changed(remote, from, &head, &u);
   else if (valid && head.kind == LLS_REMOTE_CLEARED)
     lls_hub_cleared(remote, from, &head, &u);
+  else if (valid && head.kind == LLS_REMOTE_LEAVES)
+    lls_hub_see_leaving(remote, from);
   else if (valid && head.kind == LLS_REMOTE_BYE)
     remote->others[from].bye = true;
   else if (valid)

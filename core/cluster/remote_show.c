@@ -119,13 +119,16 @@ void lls_remote_show_status(struct lls_remote *remote)
   lls_remote_send(remote, &p);
 }
 
-static void see_status(struct lls_step_thread *r, struct lls_unpack *u)
+static void see_status(struct lls_step_thread *r, const struct lls_loop_status *before,
+                       struct lls_unpack *u)
 {
   struct lls_loop_status status;
   LLS_UNPACK(u, status);
   if (u->failed)
     return;
   lls_loop_status_bind(&status);
+  if (before != NULL)
+    lls_loop_status_add(&status, before);
   pthread_mutex_lock(&r->status_lock);
   r->status = status;
   pthread_mutex_unlock(&r->status_lock);
@@ -246,7 +249,7 @@ void lls_remote_see(struct lls_remote *remote, const struct lls_remote_head *hea
     see_loads(remote, u);
     return;
   case LLS_REMOTE_STATUS:
-    see_status(&remote->threads[head->from], u);
+    see_status(&remote->threads[head->from], remote->others[head->from].before, u);
     return;
   case LLS_REMOTE_STATS:
     see_stats(&remote->threads[head->from], u);

@@ -47,8 +47,9 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
     lls_nearest_offer(&nearest, s->name);
   lls_loading_error(
       l, entry->line,
-      "unknown section [%s]: expected [server], [tls], [model], [engine], [cache], "
-      "[plugins], [lora], [models], a model's, like [model.NAME], [tenants], a tenant's, "
+      "unknown section [%s]: expected [server], [tls], [model], [engine], [cluster], "
+      "[cache], [plugins], [lora], [models], a model's, like [model.NAME], [tenants], a "
+      "tenant's, "
       "like [tenant.NAME], or a plugin's, like [scheduler.NAME]%s",
       entry->section, lls_nearest_clause(&nearest, "[]", clause));
 }

@@ -87,6 +87,7 @@ enum lls_ranks_choice { LLS_RANKS_AUTO, LLS_RANKS_THREADS, LLS_RANKS_MPI };
 /* How blocks travel to other processes. AUTO: the first available way. */
 enum lls_blocks_by {
   LLS_BLOCKS_BY_AUTO,
+  LLS_BLOCKS_BY_UCX,
   LLS_BLOCKS_BY_NCCL,
   LLS_BLOCKS_BY_GPU_MPI,
   LLS_BLOCKS_BY_HOST
@@ -112,6 +113,16 @@ struct lls_engine_config {      /* [engine] */
   int64_t max_requests;  /* alive at once, running and waiting */
   int64_t seed;          /* for sampling without a seed, and for dummy weights */
   const char *profile;   /* file or name, for llmserve-whatif; "": it measures */
+};
+
+/* The role that a process joins for: any, or LLS_CLUSTER_ROLES + enum lls_role. */
+enum lls_cluster_role { LLS_CLUSTER_ANY, LLS_CLUSTER_ROLES };
+
+struct lls_cluster_config { /* [cluster] */
+  const char *listen;       /* HOST:PORT where others join; "": none can */
+  const char *join;         /* HOST:PORT of the front end; "": this is the front end */
+  const char *secret;       /* file; "": no secret */
+  int64_t role;             /* enum lls_cluster_role */
 };
 
 enum lls_element_choice {
@@ -205,6 +216,7 @@ struct lls_config {
   struct lls_tls_section tls;
   struct lls_model_section model;
   struct lls_engine_config engine;
+  struct lls_cluster_config cluster;
   struct lls_cache_config cache;
   struct lls_plugins_config plugins;
   struct lls_tenant_limits tenants; /* [tenants] */

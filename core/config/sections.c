@@ -7,6 +7,7 @@
  * A section's struct begins with its part in limits.h, so that an offset in the part is
  * one in the section.
  */
+#include "core/config/cluster_params.h"
 #include "core/config/config.h"
 #include "core/config/loading.h"
 #include "core/config/instance_list.h"
@@ -331,12 +332,11 @@ static const struct lls_param engine_params[] = {
         engine, rank_timeout, "1min", 1e6, 86400e9,
         "longest wait for another rank in the middle of a step; after it all ranks end"),
     LLS_PARAM_CHOICE(
-        engine, blocks_by, "auto", "auto|nccl|gpu_mpi|host",
-        "how blocks of requests travel from a GPU to instances in other processes: nccl, "
-        "from GPU to GPU, for any two different GPUs, else as host; gpu_mpi, by an MPI "
-        "that accepts GPU memory; host, by MPI in pinned host memory; auto is nccl where "
-        "possible, else gpu_mpi if the MPI says that it accepts GPU memory "
-        "(MPIX_Query_cuda_support), else host"),
+        engine, blocks_by, "auto", "auto|ucx|nccl|gpu_mpi|host",
+        "how blocks of requests travel from a GPU to other processes: nccl, from GPU to "
+        "GPU, for any two different GPUs; ucx, from GPU memory in a [cluster] if UCX "
+        "accepts it; gpu_mpi, by an MPI that does; host, in pinned host memory, which "
+        "stands in for the first two; auto is the first that is possible"),
     LLS_PARAM_INT(engine, instances, "auto", 1, LLS_MAX_INSTANCES, "instances",
                   "independent engines that serve the same model, each with its own step "
                   "loop, policies and cache, on its own GPU if there are enough; auto is "
@@ -569,6 +569,7 @@ const struct lls_section lls_sections[] = {
      offsetof(struct lls_config, model)},
     {"engine", "the device, and limits of its steps", TABLE(engine_params, engine),
      offsetof(struct lls_config, engine)},
+    LLS_CLUSTER_SECTION,
     {"cache", "the memory of running sequences", TABLE(cache_params, cache),
      offsetof(struct lls_config, cache)},
     {"plugins",

@@ -100,6 +100,14 @@ struct lls_loop_remote {
   lls_loop_grammar grammar;
   lls_loop_adapter adapter;
   void *context; /* of both */
+  /* [any] becomes true when this process is to leave an elastic channel, for which it
+   * has drain_ns to finish what it has; NULL: never */
+  const _Atomic(bool) *leaves;
+  int64_t drain_ns;
+  /* process 0 of an elastic channel: (config_bytes) the data of
+   * lls_loop_prepared_share for processes that join, copied; NULL: none */
+  const char *config;
+  size_t config_bytes;
   struct lls_loop_change_ops change;
 };
 

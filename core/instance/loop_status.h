@@ -79,11 +79,13 @@ void lls_loop_status_bind(struct lls_loop_status *);
 void lls_loop_status_add(struct lls_loop_status *sum, const struct lls_loop_status *more);
 
 /* SILENT: its process sent nothing for 2 s, or a step waits that long for another rank;
- * LOST: for good. */
+ * LOST: for good, or until another process joins for it; ABSENT: no process has joined
+ * for it yet, or one still loads. */
 enum lls_instance_state {
   LLS_INSTANCE_UP,
   LLS_INSTANCE_SILENT,
   LLS_INSTANCE_LOST,
+  LLS_INSTANCE_ABSENT,
 };
 struct lls_instance_life {
   uint32_t state;

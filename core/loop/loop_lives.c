@@ -53,7 +53,7 @@ bool lls_loop_all_up(struct lls_loop *l, struct lls_error *why)
   for (uint32_t i = 0; i < l->n; i++) {
     struct lls_instance_life life;
     lls_loop_instance_life(l, i, &life);
-    if (life.state == LLS_INSTANCE_UP)
+    if (life.state == LLS_INSTANCE_UP || life.state == LLS_INSTANCE_ABSENT)
       continue;
     *why = life.why;
     return false;

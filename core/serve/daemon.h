@@ -14,6 +14,8 @@
  *   draft_models.c      the small models that guess for them
  *   worker_ranks.c      the other tensor parallel ranks
  *   processes.c         instances in other processes
+ *   cluster.c           the same, of processes that join and leave
+ *   leaving.c           how such a process leaves
  *   follow.c            what such a process does
  *   follow_reload.c     its part of a reload
  *   config_check.c      finds what would keep the server from starting
@@ -34,6 +36,7 @@
 
 #include "core/api/api.h"
 #include "core/base/progress_bar.h"
+#include "core/base/sha256.h"
 #include "core/channel/channel.h"
 #include "core/config/autopilot_rule.h"
 #include "core/config/candidates.h"
@@ -128,6 +131,14 @@ struct autopilot {
   char runs[LLS_AUTOPILOT_NAME], ran_before[LLS_AUTOPILOT_NAME];
 };
 
+/* [cluster] as it was at the start; cluster.c. */
+struct server_cluster {
+  bool prepared;
+  char listen[320], join[320];
+  char secret[LLS_SHA256_HEX], model[LLS_SHA256_HEX]; /* digests; secret "": none */
+  uint32_t role;
+};
+
 #define SERVER_EXIT_DRAINED 3 /* exit status after /admin/drain */
 
 /* The draft model of each instance, if [plugins] draft_model names one. */
@@ -152,6 +163,7 @@ struct server {
   struct lls_ranks *ranks;   /* handle of this process's rank; NULL = a single rank */
   /* channel to instances in other processes; NULL = none */
   struct lls_channel *channel;
+  struct server_cluster cluster;
   /* if there is a channel: the channel to the other ranks of this instance; NULL =
    * none */
   struct lls_channel *within;
@@ -277,8 +289,19 @@ bool server_has_failed(struct server *, struct lls_error *why);
 /* ---- processes.c */
 /* Joins the processes that a launcher has started, for `wanted` instances. */
 int server_join_instances(struct server *, uint32_t wanted, struct lls_error *err);
+
+/* ---- cluster.c */
+/* Opens the channel of [cluster]: listens, or joins. */
+int server_join_cluster(struct server *, struct lls_error *err);
+/* True if [cluster] is set. */
+static inline bool server_has_cluster(const struct lls_config *c)
+{
+  return c->cluster.listen[0] != '\0' || c->cluster.join[0] != '\0';
+}
+
+/* ---- processes.c */
 struct lls_loop_remote server_remote_options(struct server *);
-/* How blocks travel to other processes: by MPI from GPU memory, or by links (enum
+/* How blocks travel to other processes: by the channel from GPU memory, or by links (enum
  * lls_link_use). */
 bool server_is_gpu_aware(const struct server *);
 int server_links(const struct server *);
@@ -290,6 +313,14 @@ void server_leave_channel(struct server *);
 /* Runs a process other than process 0, or reports the earlier failure rc and err;
  * returns the exit status. */
 int server_follow_instance(struct server *, int rc, struct lls_error *err);
+
+/* ---- leaving.c */
+/* Returns the flag that SIGTERM and SIGINT set in a process of a cluster, which then
+ * leaves it. */
+const _Atomic(bool) *server_leaves(void);
+/* Ignores the signals that end or reload the server: process 0 gets them and speaks for
+ * the other processes. A process of a cluster (elastic) leaves it at those that end. */
+void server_set_signals(bool elastic);
 
 /* ---- follow_reload.c: the part of a reload in a process other than 0 */
 struct lls_loop_change_ops server_change_ops(struct server *);

@@ -86,8 +86,9 @@ static int compile_grammar(void *context, const char *key, size_t n,
 bool server_is_gpu_aware(const struct server *s)
 {
   int64_t choice = s->config->engine.blocks_by;
+  bool accepts = s->channel != NULL && s->channel->gpu_aware;
   return choice == LLS_BLOCKS_BY_GPU_MPI ||
-         (choice == LLS_BLOCKS_BY_AUTO && s->channel != NULL && s->channel->gpu_aware);
+         ((choice == LLS_BLOCKS_BY_AUTO || choice == LLS_BLOCKS_BY_UCX) && accepts);
 }
 
 int server_links(const struct server *s)
@@ -108,6 +109,8 @@ struct lls_loop_remote server_remote_options(struct server *s)
                                   .grammar = compile_grammar,
                                   .adapter = server_adapter_there,
                                   .context = s,
+                                  .leaves = server_leaves(),
+                                  .drain_ns = s->config->server.drain_timeout,
                                   .change = server_change_ops(s)};
 }
 

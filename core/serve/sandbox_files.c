@@ -331,7 +331,7 @@ bool sandbox_is_wanted(const struct lls_config *c, bool mpi, const char **why_no
   if (c->server.sandbox == LLS_SANDBOX_OFF)
     *why_not = "[server] sandbox is off";
   else if (mpi)
-    *why_not = "MPI has processes and files of its own";
+    *why_not = "MPI and UCX have processes and files of their own";
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || LLS_CLANG_SANITIZES
   else if (c->server.sandbox == LLS_SANDBOX_AUTO)
     *why_not = "a sanitizer is at work";

@@ -9,6 +9,7 @@
 #include "core/record/history.h"
 #include "core/traces/exporter.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +160,21 @@ static void choose_folder(struct lls_loop_options *options, char *folder, size_t
   options->measurements = folder;
 }
 
+/* Creates the loop, with the configuration for processes that join later. */
+static int create_loop(struct server *s, struct lls_loop_options *options,
+                       struct lls_error *err)
+{
+  struct lls_pack p = {0};
+  if (s->channel != NULL && s->channel->elastic && !server_follows(s))
+    lls_ini_pack(&s->config->ini, &p);
+  options->remote.config = p.data;
+  options->remote.config_bytes = p.n;
+  int rc = p.failed ? lls_fail(err, -ENOMEM, "out of memory")
+                    : lls_loop_create(options, &s->loop, err);
+  free(p.data);
+  return rc;
+}
+
 int server_create_loop(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
@@ -181,7 +197,7 @@ int server_create_loop(struct server *s, struct lls_error *err)
   if (rc == 0)
     rc = open_history(s, &options, err);
   if (rc == 0)
-    rc = lls_loop_create(&options, &s->loop, err);
+    rc = create_loop(s, &options, err);
   if (rc == 0 && !server_follows(s))
     lls_log(&s->log, LLS_LOG_INFO, "plugins",
             "scheduler %s %s, cache %s %s, predictor %s %s, drafter %s %s",

@@ -26,6 +26,8 @@ int server_join_ranks(struct server *s, struct lls_error *err)
   const struct lls_engine_config *e = &s->config->engine;
   struct lls_instances all;
   const char *key;
+  if (server_has_cluster(s->config))
+    return server_join_cluster(s, err);
   if (!as_processes(e))
     return 0;
   if (lls_instances_read(e, &all, &key, NULL) == 0 && all.n > 1)
@@ -84,6 +86,9 @@ static void wake(void *context)
 int server_check_ranks(const struct server *s, uint32_t n, struct lls_error *err)
 {
   int rc = check_shards(s, n, err);
+  if (rc == 0 && n > 1 && server_has_cluster(s->config))
+    return lls_config_fail(s->config, err, -ENOTSUP, "engine", "tensor_parallel_size",
+                           "%u ranks: an instance of a [cluster] has one", n);
   if (rc == 0 && n > 1 && s->instances.n > 1 && !as_processes(&s->config->engine))
     rc = lls_config_fail(s->config, err, -ENOTSUP, "engine", "instances",
                          "%u instances of %u ranks each: more than one instance with "

@@ -84,7 +84,7 @@ static json_t *estimates_json(const struct lls_cost_accuracy *a)
                    "bias", a->bias);
 }
 
-static const char *const instance_states[] = {"up", "silent", "lost"};
+static const char *const instance_states[] = {"up", "silent", "lost", "absent"};
 
 /* A lost instance has no levels; its counters stay in the sums. */
 static json_t *instance_json(struct lls_loop *loop, uint32_t i)
@@ -94,7 +94,7 @@ static json_t *instance_json(struct lls_loop *loop, uint32_t i)
   uint32_t role;
   lls_loop_instance_status(loop, i, &role, &s);
   lls_loop_instance_life(loop, i, &life);
-  bool there = life.state != LLS_INSTANCE_LOST;
+  bool there = life.state == LLS_INSTANCE_UP || life.state == LLS_INSTANCE_SILENT;
   return json_pack("{s:s, s:s, s:s?, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s?}", "role",
                    lls_role_name(role), "status", instance_states[life.state], "reason",
                    life.state != LLS_INSTANCE_UP ? life.why.text : NULL, "requests",
