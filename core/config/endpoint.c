@@ -92,8 +92,8 @@ static bool places_clash(const struct place *a, const struct place *b)
   return memcmp(&a->address, &b->address, sizeof a->address) == 0;
 }
 
-/* Reads ipc://PATH; `folder` gets the real path of the folder. Returns the file's name, or
- * NULL for another endpoint, or if the system chooses the name. */
+/* Reads ipc://PATH; `folder` gets the real path of the folder. Returns the file's name,
+ * or NULL for another endpoint, or if the system chooses the name. */
 static const char *read_path(const char *endpoint, char folder[PATH_MAX])
 {
   static const char ipc[] = "ipc://";

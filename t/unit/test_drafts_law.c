@@ -7,8 +7,8 @@
  */
 #include "t/draft_runs.h"
 
-#define RANKS  5 /* the likeliest tokens of a draw; all others are one class */
-#define DRAWS  100000
+#define RANKS 5 /* the likeliest tokens of a draw; all others are one class */
+#define DRAWS 100000
 /* chi square of RANKS degrees of freedom is larger in 1 of 10,000 cases. Draws have
  * different probabilities, by which the sum is smaller. */
 #define LIMIT 25.74
