@@ -49,7 +49,7 @@ static uint32_t lay_out_text(struct lls_engine *e, const struct lls_engine_seque
                              const struct lls_group_list *l, struct lls_state_span *span)
 {
   uint32_t n_rows = s->n_tokens - s->drafts, done = 0, first_row = span->first_row;
-  for (uint32_t i = l->n_entries > 1; i < l->n_entries; i++, span->turn++) {
+  for (uint32_t i = l->n_entries > 1; i < l->n_entries; i++) {
     bool last = i + 1 == l->n_entries;
     uint32_t until = last ? n_rows : l->entries[i].first_token - s->context;
     if (until > n_rows)
@@ -59,6 +59,7 @@ static uint32_t lay_out_text(struct lls_engine *e, const struct lls_engine_seque
     span->first_row = first_row + done;
     span->n_rows = until - done;
     e->spans[e->step.n_spans++] = *span;
+    span->turn++; /* of spans, not of entries: devices begin with turn 0 */
     span->source = span->target;
     done = until;
   }

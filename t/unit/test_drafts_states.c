@@ -82,6 +82,51 @@ static void test_states_are_the_same_under_a_grammar(void **state)
   reference_free(ref);
 }
 
+/* ---- pieces ------------------------------------------------------------------------ */
+
+#define PROMPT 60
+
+/* Serves one request alone, whose prompt is read in pieces of `chunk` tokens. */
+static void serve_in_pieces(const char *model, const char *chunk, struct answer *out)
+{
+  const char *const parameters[] = {"chunk", chunk, NULL};
+  char path[256];
+  int32_t prompt[PROMPT];
+  struct harness h;
+  struct lls_error err = {0};
+  struct harness_options o = client_options("sarathi");
+  snprintf(path, sizeof path, "t/data/models/%s", model);
+  o.model = path;
+  o.groups = true;
+  o.scheduler.parameters = parameters;
+  o.cache = (struct harness_policy){"paged", NULL};
+  for (int32_t i = 0; i < PROMPT; i++)
+    prompt[i] = 3 + i * i % 50;
+  open_or_fail(&h, &o);
+  *out = (struct answer){.n_prompt = PROMPT};
+  struct lls_submission s = harness_submission(prompt, PROMPT, TOKENS, out);
+  if (lls_loop_submit(h.loop, &s, &out->id, &err) < 0)
+    fail_msg("submit: %s", err.text);
+  drafting_serve(&h);
+  harness_close(&h);
+}
+
+/* Memory for the whole prompt is reserved with its first piece, and the state after its
+ * last whole block is to be kept: a place that the first piece does not reach. */
+static void test_pieces_end_before_what_was_reserved(void **state)
+{
+  static const char *const kinds[] = {"qwen3.5", "lfm2", "granite-4-h", "falcon-h1"};
+  (void)state;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    struct answer whole, pieces;
+    serve_in_pieces(kinds[i], "128", &whole);
+    serve_in_pieces(kinds[i], "32", &pieces);
+    assert_int_equal(whole.n_tokens, TOKENS);
+    assert_int_equal(pieces.n_tokens, TOKENS);
+    assert_memory_equal(whole.tokens, pieces.tokens, sizeof *whole.tokens * TOKENS);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -89,6 +134,7 @@ int main(void)
       cmocka_unit_test(test_states_are_kept_in_each_cache),
       cmocka_unit_test(test_swapped_states_have_what_was_accepted),
       cmocka_unit_test(test_states_are_the_same_under_a_grammar),
+      cmocka_unit_test(test_pieces_end_before_what_was_reserved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,7 +195,7 @@ static void test_adapter_is_found_by_path_and_digest(void **state)
   live->view.adapter_name = "sql";
   there.sent = live->lora;
   w.adapter = find_adapter;
-  w.context = &there;
+  w.adapter_context = &there;
   struct lls_pack p = pack_offer(live);
   struct lls_unpack u = {.data = p.data, .n = p.n}, second = u, third = u;
   struct lls_live *got = lls_wire_new_request(&w, &u, &err);
