@@ -25,11 +25,12 @@ static bool receive(struct lls_channel *c, struct lls_channel_message *out)
   return lls_ucx_receive(c, out);
 }
 
+/* A process that is lost before `joined` has returned it is reported after that. */
 static uint32_t gone(struct lls_channel *c, struct lls_error *why)
 {
   struct lls_ucx_channel *u = lls_ucx(c);
   for (uint32_t i = 0; i < c->n; i++) {
-    if (!u->others[i].broken || (c->self != 0 && i != 0))
+    if (!u->others[i].broken || u->others[i].has_joined || (c->self != 0 && i != 0))
       continue;
     lls_fail(why, 0, "the connection to its process has broken (%s)", u->others[i].why);
     return i;

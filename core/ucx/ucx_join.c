@@ -248,6 +248,7 @@ static void admit(struct lls_ucx_channel *u, struct lls_ucx_guest *g,
   struct lls_ucx_other *o = &u->others[index];
   lls_ucx_admit(u, index, h->identity, g->ep);
   g->ep = NULL;
+  o->has_joined = true;
   o->address = malloc(h->address_bytes + (size_t)1);
   if (o->address == NULL) {
     o->broken = true;
@@ -255,7 +256,6 @@ static void admit(struct lls_ucx_channel *u, struct lls_ucx_guest *g,
   }
   memcpy(o->address, g->hello + sizeof *h, h->address_bytes);
   o->address_bytes = h->address_bytes;
-  o->has_joined = true;
   for (uint32_t i = 1; i < u->base.n; i++) {
     if (i == index || u->others[i].identity == 0)
       continue;
