@@ -342,7 +342,7 @@ ucs_status_t lls_ucx_on_welcome(void *context, const void *head, size_t head_byt
   char proof[LLS_SHA256_HEX];
   (void)head;
   (void)head_bytes;
-  if (u->joining == NULL || bytes != sizeof *w ||
+  if (u->joining == NULL || u->has_welcome || bytes != sizeof *w ||
       (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
     return UCS_OK;
   memcpy(w, data, sizeof *w);
@@ -391,6 +391,8 @@ static int await(struct lls_ucx_channel *u, const bool *answer,
   while (!*answer) {
     if (ucp_worker_progress(u->worker) == 0)
       nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    if (*answer) /* WELCOME has made the connection that of process 0 */
+      break;
     if (u->joining_broken)
       return lls_fail(err, -ECONNREFUSED, "there is no front end at %s", o->join);
     if (o->give_up != NULL && atomic_load(o->give_up))
@@ -463,7 +465,9 @@ static int join_at(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
                   u->welcome.why);
   if (rc == 0 && strcmp(u->welcome.machine, u->machine) == 0)
     u->base.clock_ahead_ns = 0;
-  if (rc < 0)
+  if (rc < 0 && u->others[0].ep != NULL)
+    lls_ucx_leave_place(u, &u->others[0]); /* its connection is u->joining */
+  else if (rc < 0)
     lls_ucx_close_ep(u, u->joining, true);
   u->joining = NULL;
   return rc;
@@ -499,6 +503,8 @@ int lls_ucx_join(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
     if (strcmp(why.text, said.text) != 0)
       o->say(o->context, why.text);
     said = why;
+    if (o->give_up != NULL && atomic_load(o->give_up))
+      return lls_fail(err, -ECANCELED, "it is given up");
     nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
   }
 }
