@@ -41,6 +41,7 @@ struct lls_ucx_hello {
   uint64_t identity;
   char version[32], machine[192];
   char model[LLS_SHA256_HEX], proof[LLS_SHA256_HEX]; /* proof: the secret is known */
+  uint8_t roles[LLS_UCX_MOST];                       /* (n) */
 }; /* then the address (address_bytes) of its worker */
 
 struct lls_ucx_welcome {

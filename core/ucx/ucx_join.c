@@ -172,6 +172,14 @@ ucs_status_t lls_ucx_on_hello(void *context, const void *head, size_t head_bytes
   return UCS_OK;
 }
 
+static bool has_roles(const struct lls_ucx_channel *u, const struct lls_ucx_hello *h)
+{
+  bool same = h->n == u->base.n;
+  for (uint32_t i = 0; same && i < h->n; i++)
+    same = h->roles[i] == u->roles[i];
+  return same;
+}
+
 /* Returns the reason why a process may not join; NULL: it may. */
 static const char *why_not(const struct lls_ucx_channel *u, const struct lls_ucx_guest *g,
                            const struct lls_ucx_hello *h)
@@ -185,7 +193,7 @@ static const char *why_not(const struct lls_ucx_channel *u, const struct lls_ucx
     return "it does not know [cluster] secret";
   if (strncmp(h->version, PACKAGE_VERSION, sizeof h->version) != 0)
     return "it is another version of llmserve than " PACKAGE_VERSION;
-  if (h->n != u->base.n)
+  if (!has_roles(u, h))
     return "it has another configuration: [engine] roles and instances have to be the "
            "same";
   return memcmp(h->model, u->model, sizeof h->model) != 0
@@ -439,6 +447,8 @@ static int say_hello(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
   h.role = o->role;
   h.address_bytes = (uint32_t)u->address_bytes;
   h.identity = u->identity;
+  for (uint32_t i = 0; i < o->n; i++)
+    h.roles[i] = (uint8_t)o->roles[i];
   snprintf(h.version, sizeof h.version, "%s", PACKAGE_VERSION);
   snprintf(h.machine, sizeof h.machine, "%s", u->machine);
   snprintf(h.model, sizeof h.model, "%s", u->model);

@@ -133,6 +133,7 @@ sub works {
         [$config, "secret = $folder/b\n", qr/it does not know \[cluster\] secret/, 'another secret'],
         [$config, '', qr/it does not know \[cluster\] secret/, 'no secret'],
         [config("instances = 3\n", 'sarathi'), "secret = $folder/a\n", qr/\[engine\] roles and instances have to be the same/, 'another number of instances'],
+        [config("roles = prefill, decode\n", 'distserve'), "secret = $folder/a\n", qr/\[engine\] roles and instances have to be the same/, 'another role'],
         [config("instances = 2\n", 'sarathi', LlmServer::source('t/data/models/bloom')), "secret = $folder/a\n", qr/it has another model/, 'another model'],
         [config("instances = 2\nmax_requests = 64\n", 'sarathi'), "secret = $folder/a\n", qr/max_requests have to be the same/, 'another shape'],
         ) {
