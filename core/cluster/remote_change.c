@@ -157,6 +157,13 @@ void lls_hub_changed(struct lls_remote *remote, uint32_t from,
     remote->wake(remote->wake_context);
 }
 
+void lls_hub_count_answered(struct lls_remote *remote, uint32_t index)
+{
+  pthread_mutex_lock(&remote->lock);
+  remote->change.waits[index] = false;
+  pthread_mutex_unlock(&remote->lock);
+}
+
 void lls_hub_look_at_change(struct lls_remote *remote, int64_t now_ns)
 {
   struct lls_remote_change *c = &remote->change;

@@ -349,6 +349,8 @@ bool lls_hub_has_change(struct lls_remote *);
 void lls_hub_send_change(struct lls_remote *);
 /* [lock held] Returns true while a change goes through its phases. */
 bool lls_hub_is_changing(const struct lls_remote *);
+/* Lets a change wait no longer for a process that has ended. */
+void lls_hub_count_answered(struct lls_remote *, uint32_t index);
 void lls_hub_changed(struct lls_remote *, uint32_t from, const struct lls_remote_head *,
                      struct lls_unpack *);
 /* Counts processes that have ended as answered, and those that take too long as

@@ -72,6 +72,7 @@ int lls_remote_keep_config(struct lls_remote *remote, const char *data, size_t n
 static void begin(struct lls_remote *remote, uint32_t index)
 {
   struct lls_remote_other *other = &remote->others[index];
+  lls_hub_count_answered(remote, index); /* a change waits for the process before */
   *other = (struct lls_remote_other){
       .joining = true, .given_up = true, .heard_ns = LLS_NEVER, .before = other->before};
   lls_hub_show_life(remote, index, LLS_INSTANCE_ABSENT,
