@@ -353,10 +353,12 @@ int lls_remote_follow(struct lls_remote *remote, struct lls_error *err)
   if (remote->ended && remote->why_ended.text[0] != '\0' && remote->channel->elastic)
     return lls_fail(err, -EPERM, "the front end does not let this process serve: %.400s",
                     remote->why_ended.text);
-  if (remote->ended || !remote->stopped) /* it leaves */
+  if (!remote->stopped) /* it leaves */
     return 0;
-  send_text(remote, LLS_REMOTE_BYE, "");
-  await_end(remote);
+  if (!remote->ended) {
+    send_text(remote, LLS_REMOTE_BYE, "");
+    await_end(remote);
+  }
   /* a process that was started on its own outlives the front end */
   if (remote->channel->elastic && remote->leaves_at_ns == 0)
     return lls_fail(err, -ECONNABORTED, "the front end has ended");
