@@ -77,6 +77,10 @@ struct lls_channel_ops {
    * number that is forgotten or never had a process; NOBODY if there is none. Its
    * messages are received only afterwards. */
   uint32_t (*joined)(struct lls_channel *);
+  /* If `elastic`: returns a process between which and this one bulk data was lost,
+   * since the connection broke or a piece could not be received, and that was not
+   * returned; NOBODY if there is none. The process itself may be well. */
+  uint32_t (*cut_off)(struct lls_channel *);
   void (*forget)(struct lls_channel *, uint32_t index);
   /* Kills a process that may hang, and for which no other process waits any more. If
    * this process cannot do so, the launcher does when process 0 destroys its channel. */

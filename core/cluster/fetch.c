@@ -372,12 +372,12 @@ void lls_fetches_fail(struct lls_fetches *f, uint64_t ticket)
   pthread_mutex_unlock(&f->lock);
 }
 
-void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
+static void fail_all(struct lls_fetches *f, uint32_t index, bool lost)
 {
   lls_bulk_forget(&f->bulk, index);
   lls_serving_lose(&f->serving, index);
   pthread_mutex_lock(&f->lock);
-  f->lost[index] = true;
+  f->lost[index] |= lost;
   for (uint32_t i = 0; i < N_FETCHES; i++) {
     struct fetch *fetch = &f->list[i];
     if (fetch->source != index || fetch->state == FREE || fetch->state == HELD)
@@ -388,6 +388,16 @@ void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
       fetch->state = FAILED;
   }
   pthread_mutex_unlock(&f->lock);
+}
+
+void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
+{
+  fail_all(f, index, true);
+}
+
+void lls_fetches_cut(struct lls_fetches *f, uint32_t index)
+{
+  fail_all(f, index, false);
 }
 
 void lls_fetches_find(struct lls_fetches *f, uint32_t index)

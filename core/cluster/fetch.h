@@ -107,5 +107,7 @@ bool lls_fetches_news(struct lls_fetches *, uint32_t *to, struct lls_error *text
  * back. */
 void lls_fetches_lose(struct lls_fetches *, uint32_t index);
 void lls_fetches_find(struct lls_fetches *, uint32_t index);
+/* Data from an instance, and to it, was lost, but it was not: its fetches fail. */
+void lls_fetches_cut(struct lls_fetches *, uint32_t index);
 
 #endif

@@ -110,12 +110,25 @@ static bool receive_all(struct lls_remote *remote)
   return n > 0;
 }
 
+/* Fails fetches of which pieces were lost, at both ends: nothing else would end them. */
+static void end_cut_off(struct lls_remote *remote)
+{
+  uint32_t index;
+  while (remote->channel->elastic &&
+         (index = remote->channel->ops->cut_off(remote->channel)) != LLS_NOBODY) {
+    const struct lls_remote_head head = lls_remote_head(remote, LLS_REMOTE_NO, index, 0);
+    lls_fetches_cut(remote->fetches, index);
+    lls_remote_send_head(remote, &head, NULL, 0);
+  }
+}
+
 static bool move_blocks(struct lls_remote *remote)
 {
   struct lls_fetched fetched;
   struct lls_error news;
   uint32_t to;
   bool any = lls_fetches_move(remote->fetches);
+  end_cut_off(remote);
   while (lls_fetches_next_done(remote->fetches, &fetched)) {
     lls_inbox_fetched(&remote->mine->inbox, &fetched);
     any = true;

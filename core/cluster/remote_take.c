@@ -106,7 +106,10 @@ void lls_remote_receive(struct lls_remote *remote, const struct lls_remote_head 
     lls_fetches_unserve(remote->fetches, head->from, head->request);
     return;
   case LLS_REMOTE_NO:
-    lls_fetches_fail(remote->fetches, head->request);
+    if (head->request == 0)
+      lls_fetches_cut(remote->fetches, head->from);
+    else
+      lls_fetches_fail(remote->fetches, head->request);
     return;
   default:
     return;

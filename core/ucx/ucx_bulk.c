@@ -89,8 +89,10 @@ ucs_status_t lls_ucx_on_piece(void *context, const void *data, size_t head_bytes
       (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0)
     return UCS_OK;
   struct lls_ucx_other *o = &u->others[head.from];
-  if (o->n_coming == LLS_UCX_WINDOW)
+  if (o->n_coming == LLS_UCX_WINDOW) { /* some are of a connection that has broken */
+    o->cut_off = true;
     return UCS_OK;
+  }
   o->coming[o->n_coming].descriptor = descriptor;
   o->coming[o->n_coming++].bytes = bytes;
   return UCS_INPROGRESS; /* UCX keeps the descriptor */
@@ -100,8 +102,7 @@ static void on_received(void *request, ucs_status_t status, size_t bytes, void *
 {
   struct lls_ucx_piece *p = piece;
   p->busy = false;
-  if (status != UCS_OK || bytes != p->bytes)
-    p->from = LLS_NOBODY;
+  p->failed = status != UCS_OK || bytes != p->bytes;
   ucp_request_free(request);
 }
 
@@ -122,8 +123,7 @@ static void begin(struct lls_ucx_channel *u, uint32_t from, struct lls_ucx_piece
   ucs_status_ptr_t request =
       ucp_am_recv_data_nbx(u->worker, descriptor, p->data, p->bytes, &param);
   p->busy = UCS_PTR_IS_PTR(request);
-  if (UCS_PTR_IS_ERR(request))
-    p->from = LLS_NOBODY;
+  p->failed = UCS_PTR_IS_ERR(request);
 }
 
 static void begin_all(struct lls_ucx_channel *u)
@@ -154,7 +154,10 @@ bool lls_ucx_bulk_receive(struct lls_channel *c, struct lls_channel_message *out
     struct lls_ucx_piece *p = &u->posted[i];
     if (p->from == LLS_NOBODY || p->busy)
       continue;
-    if (p->head.identity != u->others[p->from].identity) { /* its process is lost */
+    struct lls_ucx_other *o = &u->others[p->from];
+    bool known = p->head.identity == o->identity; /* else its process is lost */
+    o->cut_off |= known && p->failed;
+    if (!known || p->failed) {
       p->from = LLS_NOBODY;
       continue;
     }

@@ -49,6 +49,17 @@ static uint32_t joined(struct lls_channel *c)
   return LLS_NOBODY;
 }
 
+static uint32_t cut_off(struct lls_channel *c)
+{
+  struct lls_ucx_channel *u = lls_ucx(c);
+  for (uint32_t i = 0; i < c->n; i++)
+    if (u->others[i].cut_off) {
+      u->others[i].cut_off = false;
+      return i;
+    }
+  return LLS_NOBODY;
+}
+
 static void forget(struct lls_channel *c, uint32_t index)
 {
   lls_ucx_leave_place(lls_ucx(c), &lls_ucx(c)->others[index]);
@@ -173,6 +184,7 @@ static const struct lls_channel_ops ops = {
     .close_bulk = lls_ucx_close_bulk,
     .gone = gone,
     .joined = joined,
+    .cut_off = cut_off,
     .forget = forget,
     .end_hung = end_hung,
     .destroy = destroy,

@@ -74,7 +74,8 @@ struct lls_ucx_piece {
   struct lls_ucx_head head;
   size_t bytes;
   uint32_t from;
-  bool busy; /* UCX uses the memory */
+  bool busy;   /* UCX uses the memory */
+  bool failed; /* it was not received */
 };
 
 /* A place. */
@@ -83,6 +84,7 @@ struct lls_ucx_other {
   ucp_ep_h ep;       /* NULL: there is no connection */
   bool broken;       /* the connection is */
   bool has_joined;   /* `joined` has not reported it */
+  bool cut_off;      /* pieces were lost, which `cut_off` has not reported */
   char why[80];
   uint64_t n_sent, n_taken;    /* messages sent; of these, received there */
   uint64_t n_received, n_said; /* messages received; of these, reported with TAKEN */

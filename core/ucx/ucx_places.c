@@ -70,7 +70,8 @@ void lls_ucx_drop_coming(struct lls_ucx_channel *u, struct lls_ucx_other *o)
 }
 
 /* In all processes but process 0: closes broken connections to others, which are opened
- * again if they are needed. Whether a process is lost is for process 0 to say. */
+ * again if they are needed; pieces that were under way are lost. Whether a process is
+ * lost is for process 0 to say. */
 static void close_broken(struct lls_ucx_channel *u)
 {
   for (uint32_t i = 1; i < u->base.n && u->base.self != 0; i++) {
@@ -81,6 +82,7 @@ static void close_broken(struct lls_ucx_channel *u)
     lls_ucx_drop_coming(u, o);
     o->ep = NULL;
     o->broken = false;
+    o->cut_off = true;
   }
 }
 
@@ -115,7 +117,7 @@ void lls_ucx_leave_place(struct lls_ucx_channel *u, struct lls_ucx_other *o)
   free(o->address);
   o->address = NULL;
   o->ep = NULL;
-  o->broken = o->has_joined = false;
+  o->broken = o->has_joined = o->cut_off = false;
   o->identity = o->n_sent = o->n_taken = o->n_received = o->n_said = 0;
 }
 
