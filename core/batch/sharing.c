@@ -126,17 +126,22 @@ static int mark(void *context, const struct lls_result_row *row)
   return 0;
 }
 
+/* A batch whose end was written, but not confirmed since the database was lost, is this
+ * process's until it writes that again: so rows of every status are read. */
 static int check_batches(struct lls_store *store, struct lls_error *err)
 {
+  int64_t oldest = INT64_MAX;
   if (store->n_active == 0)
     return 0;
-  for (uint32_t i = 0; i < store->n_active; i++)
+  for (uint32_t i = 0; i < store->n_active; i++) {
     store->active[i]->mine = false;
-  int status = lls_database_run(&store->database, mark, store, err,
-                                "SELECT seq, status FROM batches WHERE owner = ? AND "
-                                "status IN ('validating', 'in_progress', 'finalizing', "
-                                "'cancelling')",
-                                "t", store->id);
+    if (store->active[i]->seq < oldest)
+      oldest = store->active[i]->seq;
+  }
+  int status =
+      lls_database_run(&store->database, mark, store, err,
+                       "SELECT seq, status FROM batches WHERE owner = ? AND seq >= ?",
+                       "ti", store->id, oldest);
   for (uint32_t i = store->n_active; i > 0 && status == 0; i--)
     if (!store->active[i - 1]->mine)
       status = lls_sharing_refresh(store, store->active[i - 1], err);

@@ -140,6 +140,17 @@ like $two->log, qr/\Q$taken->{id}\E goes on here/, '  and says so';
 is Batches::wait_for($two, $cancel->{id})->{status}, 'cancelled', '  the cancelled one ends';
 like Batches::get($two, "/v1/responses/$lost->{id}")->{status}, qr/^(?:failed|completed|incomplete)$/, '  and a response that died with it has failed';
 
+# A batch whose end is in its row, as after a COMMIT whose answer was lost, while its process still has it at the next
+# heartbeat, every 3 s.
+my $unsure = Batches::create($two, Batches::upload($two, $many)->{id});
+Batches::wait_for($two, $unsure->{id}, sub { $_[0]{request_counts}{completed} > 5 });
+$two->signal('STOP');
+ok $database->sql("UPDATE batches SET status = 'completed' WHERE id = '$unsure->{id}'"), 'an end that is not confirmed';
+sleep 3.2;
+$two->signal('CONT');
+is Batches::wait_for($two, $unsure->{id})->{request_counts}{completed}, 150, '  is written again';
+unlike $two->log, qr/its row does not change/, '  and blocks nothing';
+
 # ---- a database that dies ------------------------------------------------------------------
 $one = replica($files);
 my $under = Batches::create($one, Batches::upload($one, $many)->{id});
