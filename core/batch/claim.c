@@ -75,19 +75,24 @@ int lls_claim_batch(struct lls_store *store, struct lls_active *active, bool *ta
 {
   char output[LLS_FILE_ID_BYTES], errors[LLS_FILE_ID_BYTES];
   bool others = active->owner[0] != '\0' && strcmp(active->owner, store->id) != 0;
+  struct lls_error why = {0};
   int status = 0;
   if (store->id[0] == '\0')
     return 0;
   strcpy(output, active->output.id);
   strcpy(errors, active->errors.id);
   if (others)
-    status = copy_result(store, &active->output, err);
+    status = copy_result(store, &active->output, &why);
   if (others && status == 0)
-    status = copy_result(store, &active->errors, err);
-  if (status == 0)
-    status = write_claim(store, active, taken, err);
+    status = copy_result(store, &active->errors, &why);
+  bool missing = status == -ENOENT;
+  if (status != 0 && !missing)
+    return lls_fail(err, status, "%s", why.text);
+  status = write_claim(store, active, taken, err);
   if (!others || status != 0)
     return status;
+  if (missing && !*taken) /* else the process that was first has removed it */
+    return lls_fail(err, -ENOENT, "%s", why.text);
   remove_result(store, *taken ? active->output.id : output);
   remove_result(store, *taken ? active->errors.id : errors);
   if (!*taken)
