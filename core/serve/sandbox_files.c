@@ -154,6 +154,48 @@ static void allow_params(struct rules *r, const struct lls_policy *policy)
   }
 }
 
+/* Copies the value of a key in a URL, without the percent encoding; "": it has none. */
+static void value_in_url(const char *url, const char *key, char value[PATH_MAX])
+{
+  const char *at = strchr(url, '?');
+  size_t n = 0, length = strlen(key);
+  while (at != NULL && (strncmp(at + 1, key, length) != 0 || at[1 + length] != '='))
+    at = strchr(at + 1, '&');
+  at = at != NULL ? at + length + 2 : "";
+  for (; *at != '\0' && *at != '&' && n < PATH_MAX - 1; n++) {
+    const char digits[3] = {at[1], at[1] != '\0' ? at[2] : '\0'};
+    bool encoded = *at == '%' && strspn(digits, "0123456789abcdefABCDEF") == 2;
+    value[n] = encoded ? (char)strtol(digits, NULL, 16) : *at;
+    at += encoded ? 3 : 1;
+  }
+  value[n] = '\0';
+}
+
+/* Allows what libpq reads at each connection: the files that the URL or the environment
+ * names, else those in the home folder; and where the hosts' names are looked up. */
+static void allow_database(struct rules *r, const char *url)
+{
+  static const char *const keys[] = {"passfile", "sslrootcert", "sslcert", "sslkey",
+                                     "sslcrl"};
+  static const char *const variables[] = {"PGPASSFILE", "PGSSLROOTCERT", "PGSSLCERT",
+                                          "PGSSLKEY", "PGSSLCRL"};
+  static const char *const in_home[] = {".pgpass", ".postgresql"};
+  const char *home = getenv("HOME");
+  char path[PATH_MAX];
+  if (url[0] == '\0')
+    return;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const char *given = getenv(variables[i]);
+    value_in_url(url, keys[i], path);
+    allow_folder_of(r, path, READS);
+    allow_folder_of(r, given != NULL ? given : "", READS);
+  }
+  for (size_t i = 0; i < sizeof in_home / sizeof *in_home && home != NULL; i++)
+    if (snprintf(path, sizeof path, "%s/%s", home, in_home[i]) < (int)sizeof path)
+      allow(r, path, READS);
+  allow_folder_of(r, "/etc/resolv.conf", READS);
+}
+
 static void allow_reads(struct rules *r, const struct lls_config *c)
 {
   static const char *const system[] = {"/usr",  "/lib", "/lib64",      "/etc",
@@ -179,6 +221,7 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
   allow_folder_of(r, c->tls.key, READS);
   allow_folder_of(r, c->tls.client_ca, READS);
   allow(r, lls_installed(LLS_DATA_DIR).path, READS);
+  allow_database(r, c->server.state_database);
 }
 
 /* Allows devices; with a GPU all of /dev, since its driver has devices of its own and
