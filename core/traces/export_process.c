@@ -2,7 +2,8 @@
 /*
  * The process that sends spans to a collector; see exporter.h. A POST that fails for a
  * reason that may pass (no connection, 429, 502, 503, 504: OTLP's list) is repeated TRIES
- * times. OTEL_EXPORTER_OTLP_HEADERS adds headers, as OpenTelemetry says: NAME=VALUE,...
+ * times. OTEL_EXPORTER_OTLP_HEADERS adds headers, as OpenTelemetry says: NAME=VALUE,...,
+ * where a byte of a value may be %XX, such as the blank of "Basic%20...".
  */
 #include "config.h"
 
@@ -56,17 +57,34 @@ static void complete_url(const char *url, char *out, size_t size)
            bare ? "/v1/traces" : "");
 }
 
+/* Decodes %XX in the n bytes of a value, as W3C's baggage has them. */
+static void decode(const char *text, size_t n, char *out, size_t size)
+{
+  size_t length = 0;
+  for (size_t i = 0; i < n && length < size - 1; i++) {
+    const char digits[3] = {i + 2 < n ? text[i + 1] : '\0',
+                            i + 2 < n ? text[i + 2] : '\0'};
+    bool encoded = text[i] == '%' && strspn(digits, "0123456789abcdefABCDEF") == 2;
+    out[length++] = encoded ? (char)strtol(digits, NULL, 16) : text[i];
+    i += encoded ? 2 : 0;
+  }
+  out[length] = '\0';
+}
+
 static struct curl_slist *headers_of_environment(void)
 {
-  char header[MOST_HEADER];
+  char header[MOST_HEADER], value[MOST_HEADER];
   const char *at = getenv("OTEL_EXPORTER_OTLP_HEADERS");
   struct curl_slist *list = curl_slist_append(NULL, "Content-Type: application/json");
   while (at != NULL && *at != '\0') {
+    at += strspn(at, " ");
     size_t n = strcspn(at, ",");
     const char *equals = memchr(at, '=', n);
     if (equals != NULL) {
+      decode(equals + 1, (size_t)(at + n - equals - 1), value, sizeof value);
+      value[strcspn(value, "\r\n")] = '\0';
       snprintf(header, sizeof header, "%.*s: %.*s", (int)(equals - at), at,
-               (int)(at + n - equals - 1), equals + 1);
+               (int)strlen(value), value);
       list = curl_slist_append(list, header);
     }
     at += n + (at[n] == ',');

@@ -45,17 +45,6 @@ struct lls_exporter *lls_exporter_create(int socket, pid_t pid, const struct lls
   return NULL;
 }
 
-void lls_exporter_add(struct lls_exporter *e, json_t *span)
-{
-  bool full = e->unsent.length > MOST_UNSENT || json_array_size(e->spans) >= MOST_SPANS;
-  if (!full && json_array_append(e->spans, span) == 0)
-    json_decref(span);
-  else {
-    e->counts.dropped++;
-    json_decref(span);
-  }
-}
-
 void lls_exporter_count(const struct lls_exporter *e, struct lls_export_counts *out)
 {
   *out = e->counts;
@@ -90,6 +79,15 @@ static void pack(struct lls_exporter *e)
   free(text);
   json_decref(request);
   json_array_clear(e->spans);
+}
+
+void lls_exporter_add(struct lls_exporter *e, json_t *span)
+{
+  if (json_array_size(e->spans) >= MOST_SPANS)
+    pack(e); /* a busy server finishes more requests between two ticks */
+  if (e->unsent.length > MOST_UNSENT || json_array_append(e->spans, span) < 0)
+    e->counts.dropped++;
+  json_decref(span);
 }
 
 /* Gives the process what it takes now. */

@@ -61,7 +61,7 @@ my $listener = IO::Socket::INET->new(Listen => 9, LocalAddr => '127.0.0.1', Reus
 my $url      = 'http://127.0.0.1:' . $listener->sockport;
 my ($me, $collector) = ($$, collector($listener));
 END { kill 'KILL', $collector if $collector && $$ == $me }
-$ENV{OTEL_EXPORTER_OTLP_HEADERS} = 'x-team=blue,authorization=Bearer k';
+$ENV{OTEL_EXPORTER_OTLP_HEADERS} = 'x-team=blue,authorization=Bearer%20k';
 my $server = LlmServer->serve("traces = $url\n[model]\npath = $stories\n[engine]\nthreads = 1\npin = false\n");
 
 # ---- a request under a client's span ------------------------------------------------------
@@ -87,6 +87,7 @@ my ($head) = (bodies())[0] =~ /\A(.*?)\r\n\r\n/s;
 like $head, qr{\APOST /v1/traces HTTP/1\.1\r\n}, 'POST /v1/traces';
 like $head, qr{^content-type: application/json\r?$}mi, '  in JSON';
 like $head, qr{^x-team: blue\r?$}mi, '  with the headers of the environment';
+like $head, qr{^authorization: Bearer k\r?$}mi, '  decoded';
 
 ask({ traceparent => "00-$trace-b7ad6b7169203331-00" });             # not sampled
 ask({ traceparent => $_ }) for "00-$trace-xyz-01", '00-' . '0' x 32 . '-b7ad6b7169203331-01';    # malformed
