@@ -126,7 +126,8 @@ static uint32_t list_blocks(struct prompts_file *f,
   uint32_t n = 0, slot = 0;
   while (slot < f->file.n_slots) {
     uint32_t group = group_of(f, e, slot);
-    if (group == LLS_MAX_GROUPS || read_block(f, e, slot, group) < 0)
+    bool follows = e[slot].parent == LLS_NO_BLOCK || e[slot].parent < n;
+    if (group == LLS_MAX_GROUPS || !follows || read_block(f, e, slot, group) < 0)
       break;
     out[n++] = (struct lls_kept_block){.parent = e[slot].parent,
                                        .group = group,
@@ -147,7 +148,7 @@ static int fill(struct lls_instance *in, struct prompts_file *f,
   uint32_t slot = 0;
   for (size_t i = 0; i < n; i++) {
     uint32_t group = blocks[i].group;
-    if (group >= LLS_MAX_GROUPS)
+    if (group >= LLS_MAX_GROUPS || e[slot].groups != 1u << group)
       return lls_fail(err, -EPROTO, "%s: adopt has changed a block's group",
                       in->policies.cache.host->name);
     if (read_block(f, e, slot, group) < 0) {
