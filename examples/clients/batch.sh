@@ -11,7 +11,12 @@ done >"$lines"
 file=$(curl -sSf "$url/v1/files" -F purpose=batch -F "file=@$lines;filename=lines.jsonl" | value id)
 batch=$(curl -sSf "$url/v1/batches" -H 'content-type: application/json' \
   -d "{\"input_file_id\": \"$file\", \"endpoint\": \"/v1/completions\", \"completion_window\": \"24h\"}" | value id)
-while answer=$(curl -sSf "$url/v1/batches/$batch"); [ "$(echo "$answer" | value status)" != completed ]; do
+while :; do
+  answer=$(curl -sSf "$url/v1/batches/$batch")
+  case $(echo "$answer" | value status) in
+    completed) break ;;
+    failed | expired | cancelled) echo "$answer" >&2; exit 1 ;;
+  esac
   sleep 0.2
 done
 curl -sSf "$url/v1/files/$(echo "$answer" | value output_file_id)/content"

@@ -14,6 +14,7 @@ import urllib.request
 from . import policies, programs
 
 LISTENING = re.compile(r"listening on (http://\S+)")
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy is for other hosts
 
 
 class ServerError(Exception):
@@ -69,6 +70,14 @@ class Server:
             stdout=self._log,
             stderr=self._log,
         )
+        try:
+            self._await()
+        except BaseException:  # such as an interrupt: __exit__ is not called
+            self.stop()
+            raise
+        return self
+
+    def _await(self):
         deadline = time.monotonic() + self._start_timeout
         while self.url is None:
             found = LISTENING.search(self.log())
@@ -80,7 +89,6 @@ class Server:
                 self._fail(f"llmserve does not answer after {self._start_timeout} s")
             else:
                 time.sleep(0.02)
-        return self
 
     def _fail(self, why):
         log = self.log()[-2000:]
@@ -121,7 +129,7 @@ class Server:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urllib.request.urlopen(request) as answer:
+            with DIRECT.open(request) as answer:
                 text, kind = answer.read().decode(), answer.headers.get_content_type()
         except urllib.error.HTTPError as error:
             raise ServerError(f"{method} {path}: {error.code}: {error.read().decode(errors='replace')}") from None
