@@ -335,8 +335,12 @@ void server_destroy_instances(struct server *);
 /* ---- draft_models.c */
 /* Reads what the draft model is, if there is one. Its tokens must be the tokeniser's. */
 int server_read_draft_model(struct server *, struct lls_error *err);
-/* Creates device and engine of instance i's draft model; call it before the instance's
- * own engine, which sizes its cache by the memory that is left. */
+bool server_has_draft_model(const struct server *);
+/* Creates the device of instance i's draft model, after the instance's own, on the cores
+ * of this thread. */
+int server_create_draft_device(struct server *, uint32_t i, struct lls_error *err);
+/* Creates the engine of instance i's draft model, if there is one; call it before the
+ * instance's own engine, which sizes its cache by the memory that is left. */
 int server_create_draft_model(struct server *, uint32_t i, struct lls_error *err);
 void server_destroy_draft_models(struct server *);
 

@@ -57,11 +57,16 @@ static int check_tokens(const struct server *s, struct lls_error *err)
   return rc;
 }
 
+bool server_has_draft_model(const struct server *s)
+{
+  return s->config->plugins.draft_model[0] != '\0' && !s->model.encoder;
+}
+
 int server_read_draft_model(struct server *s, struct lls_error *err)
 {
   struct lls_error why = {0};
   const char *path = s->config->plugins.draft_model;
-  if (path[0] == '\0' || s->model.encoder)
+  if (!server_has_draft_model(s))
     return 0;
   int rc = lls_model_config_read(path, &s->draft.model, &why);
   return rc < 0 ? fail(s, err, rc, lls_error_text(&why, rc)) : check_tokens(s, err);
@@ -72,19 +77,21 @@ static uint32_t rows_of(const struct lls_config *c)
   return lls_most_u32(ROWS, (uint32_t)c->engine.max_sequences);
 }
 
-static int create_device(struct server *s, uint32_t i, struct lls_error *err)
+int server_create_draft_device(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_device_options o = lls_device_options_of(s->config, &s->draft.model);
   enum lls_device_choice choice =
       s->devices[i]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;
-  struct lls_error why_not = {0};
+  struct lls_error why_not = {0}, why = {0};
   o.max_rows = rows_of(s->config);
   o.numbers = s->draft.model.dtype;
   o.shares = s->channel != NULL ? s->channel->local_n : s->instances.n;
   o.index = s->instances.gpu[i];
   if (s->channel != NULL && s->config->engine.gpus[0] == '\0')
     o.index = s->channel->local_rank;
-  return lls_device_create(choice, s->builtin, &o, &s->draft.devices[i], &why_not, err);
+  int rc =
+      lls_device_create(choice, s->builtin, &o, &s->draft.devices[i], &why_not, &why);
+  return rc < 0 ? fail(s, err, rc, lls_error_text(&why, rc)) : 0;
 }
 
 static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
@@ -114,11 +121,9 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
 int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_error why = {0};
-  if (s->config->plugins.draft_model[0] == '\0' || s->model.encoder)
+  if (!server_has_draft_model(s))
     return 0;
-  int rc = create_device(s, i, &why);
-  if (rc == 0)
-    rc = create_engine(s, i, &why);
+  int rc = create_engine(s, i, &why);
   if (rc < 0)
     return fail(s, err, rc, lls_error_text(&why, rc));
   const struct lls_engine *e = s->draft.engines[i];

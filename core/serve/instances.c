@@ -19,6 +19,14 @@ static const char *prefix(const struct server *s, uint32_t i, char text[32])
   return text;
 }
 
+static void log_device(struct server *s, uint32_t i, const char *whose,
+                       struct lls_device *device)
+{
+  char text[256], before[32];
+  device->ops->describe(device, text, sizeof text);
+  lls_log(&s->log, LLS_LOG_INFO, "device", "%s%s%s", prefix(s, i, before), whose, text);
+}
+
 static int create_device(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
@@ -46,22 +54,38 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
     return rc;
   if (why_not.text[0] != '\0')
     lls_log(&s->log, LLS_LOG_DEBUG, "device", "not on a GPU: %s", why_not.text);
-  char text[256], before[32];
-  s->devices[i]->ops->describe(s->devices[i], text, sizeof text);
-  lls_log(&s->log, LLS_LOG_INFO, "device", "%s%s", prefix(s, i, before), text);
+  log_device(s, i, "", s->devices[i]);
   return 0;
 }
 
-/* Creates a device while this thread is limited to the instance's cores, which the
- * device's threads inherit; this thread then gets all cores back. */
-static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_error *err)
+/* Creates the device of the draft model, if there is one. The instance's device may have
+ * pinned this thread to a core, so the second one gets the instance's cores first. */
+static int create_draft_device(struct server *s, uint32_t i, const cpu_set_t *cores,
+                               struct lls_error *err)
 {
-  cpu_set_t all;
+  if (!server_has_draft_model(s))
+    return 0;
+  sched_setaffinity(0, sizeof *cores, cores); /* on failure only speed is lost */
+  int rc = server_create_draft_device(s, i, err);
+  if (rc == 0)
+    log_device(s, i, "draft model: ", s->draft.devices[i]);
+  return rc;
+}
+
+/* Creates the devices while this thread is limited to the instance's cores, which their
+ * threads inherit; this thread then gets all cores back. */
+static int create_devices_on_its_cores(struct server *s, uint32_t i,
+                                       struct lls_error *err)
+{
+  cpu_set_t all, own;
   bool divide = s->instances.n > 1 && s->channel == NULL &&
                 sched_getaffinity(0, sizeof all, &all) == 0;
   if (divide)
     lls_cores_take(i, s->instances.n);
+  sched_getaffinity(0, sizeof own, &own);
   int rc = create_device(s, i, err);
+  if (rc == 0)
+    rc = create_draft_device(s, i, &own, err);
   if (divide)
     sched_setaffinity(0, sizeof all, &all);
   return rc;
@@ -168,7 +192,7 @@ int server_create_instances(struct server *s, struct lls_error *err)
   for (uint32_t i = 0; i < s->instances.n && rc == 0; i++) {
     if (!server_has_instance(s, i))
       continue;
-    rc = create_device_on_its_cores(s, i, err);
+    rc = create_devices_on_its_cores(s, i, err);
     if (rc == 0)
       rc = server_create_draft_model(s, i, err);
     if (rc == 0)

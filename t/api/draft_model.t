@@ -17,9 +17,11 @@ my @ask   = (messages => [{ role => 'user', content => 'x' }], max_tokens => 200
 my $drafts = sub { return "[plugins]\nscheduler = sarathi\ndrafter = $_[0]\ndraft_budget = 0\n" . ($_[1] // "draft_model = @{[$draft->folder]}\n") . "[drafter.model]\ndepth = 3\n" };
 
 # ---- a model with the same tokens -----------------------------------------------------
-my $script = Script->new(answers => [$text, $text], rest => $drafts->('model'));
+my $script = Script->new(answers => [$text, $text], rest => "[engine]\nmax_sequences = 4\n" . $drafts->('model')); # all cores, pinned
 my $server = $script->server;
 like $server->log, qr/draft model \S+: weights \d+ MiB, cache for \d+ tokens in 1024 MiB/, 'the log has its size';
+my ($own, $its) = map { $server->log =~ /\b${_}cpu: \S+, (\d+ threads?)/ ? $1 : $_ } '(?<!draft model: )', 'draft model: ';
+is $its, $own, '  and its device, with as many threads as the model\'s';
 my $answer = $script->chat(0, { @ask })->{json};
 is $answer->{choices}[0]{message}{content}, $text, 'the text is what the model says';
 cmp_ok $answer->{usage}{completion_tokens_details}{accepted_prediction_tokens}, '>', 0, '  and the draft model guessed it';
