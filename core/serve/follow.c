@@ -36,6 +36,17 @@ static int follow(struct server *s, int rc, struct lls_error *err)
   return rc;
 }
 
+/* Gives the engines of instance `from` to instance `to`. */
+static void renumber(struct server *s, uint32_t from, uint32_t to)
+{
+  s->engines[to] = s->engines[from];
+  s->devices[to] = s->devices[from];
+  s->draft.engines[to] = s->draft.engines[from];
+  s->draft.devices[to] = s->draft.devices[from];
+  s->engines[from] = s->draft.engines[from] = NULL;
+  s->devices[from] = s->draft.devices[from] = NULL;
+}
+
 /* Joins again after the front end was lost, with the engine as it is. */
 static int join_again(struct server *s, struct lls_error *err)
 {
@@ -44,10 +55,7 @@ static int join_again(struct server *s, struct lls_error *err)
   int rc = server_join_cluster(s, err);
   if (rc < 0 || s->channel->self == before)
     return rc;
-  s->engines[s->channel->self] = s->engines[before];
-  s->devices[s->channel->self] = s->devices[before];
-  s->engines[before] = NULL;
-  s->devices[before] = NULL;
+  renumber(s, before, s->channel->self);
   return 0;
 }
 
