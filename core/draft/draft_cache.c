@@ -35,12 +35,13 @@ static void give_back(struct lls_draft_cache *c, struct lls_draft_sequence *s)
 {
   while (s->n_blocks > 0)
     c->free_blocks[c->n_free++] = s->entries[--s->n_blocks].block;
-  s->begun = false;
+  s->computed = 0;
 }
 
 void lls_draft_cache_drop(struct lls_draft_cache *c, uint32_t slot)
 {
   give_back(c, &c->sequences[slot]);
+  c->sequences[slot].begun = false;
 }
 
 struct lls_draft_sequence *lls_draft_cache_find(struct lls_draft_cache *c, uint32_t slot,
@@ -52,7 +53,7 @@ struct lls_draft_sequence *lls_draft_cache_find(struct lls_draft_cache *c, uint3
   give_back(c, s);
   s->begun = true;
   s->id = id;
-  s->computed = s->length = s->n_guesses = 0;
+  s->length = s->n_guesses = 0;
   return s;
 }
 
@@ -81,25 +82,31 @@ static bool grow(struct lls_draft_sequence *s, uint32_t wanted)
   return true;
 }
 
+/* Returns true if a block is free, if need be after a sequence has given its own up. */
+static bool has_block(struct lls_draft_cache *c, uint64_t now)
+{
+  struct lls_draft_sequence *other = c->n_free == 0 ? longest_unused(c, now) : NULL;
+  if (other != NULL)
+    give_back(c, other);
+  return c->n_free > 0;
+}
+
 bool lls_draft_cache_reserve(struct lls_draft_cache *c, struct lls_draft_sequence *s,
                              uint32_t tokens, uint64_t now)
 {
   uint32_t wanted = (tokens + c->block_tokens - 1) / c->block_tokens;
-  if (wanted > c->n_blocks || !grow(s, wanted))
-    return false;
-  while (s->n_blocks < wanted) {
-    struct lls_draft_sequence *other = c->n_free == 0 ? longest_unused(c, now) : NULL;
-    if (other != NULL)
-      give_back(c, other);
-    if (c->n_free == 0)
-      return false;
+  bool possible = wanted <= c->n_blocks && grow(s, wanted);
+  while (possible && s->n_blocks < wanted && has_block(c, now)) {
     s->entries[s->n_blocks] =
         (struct lls_block_entry){.block = c->free_blocks[--c->n_free],
                                  .first_token = s->n_blocks * c->block_tokens,
                                  .count = (uint16_t)c->block_tokens};
     s->n_blocks++;
   }
-  return true;
+  if (possible && s->n_blocks >= wanted)
+    return true;
+  give_back(c, s);
+  return false;
 }
 
 void lls_draft_cache_settle(struct lls_draft_sequence *s, const int32_t *tokens,

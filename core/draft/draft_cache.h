@@ -42,10 +42,11 @@ void lls_draft_cache_free(struct lls_draft_cache *);
 /* Returns the sequence of a request, which is new if another had the slot. */
 struct lls_draft_sequence *lls_draft_cache_find(struct lls_draft_cache *, uint32_t slot,
                                                 uint64_t id);
-/* Gives the blocks of the slot's request back. */
+/* Forgets the slot's request. */
 void lls_draft_cache_drop(struct lls_draft_cache *, uint32_t slot);
 /* Makes room for `tokens` tokens of a sequence, if need be by dropping those that run
- * `now` has not used, the longest unused first. Returns false if there is none. */
+ * `now` has not used, the longest unused first. Returns false if there is none: the
+ * sequence then has given its blocks up, so that others, which are in use, too, go on. */
 bool lls_draft_cache_reserve(struct lls_draft_cache *, struct lls_draft_sequence *,
                              uint32_t tokens, uint64_t now);
 /* Makes `computed` what the cache has of this text: guesses that did not become text are

@@ -186,10 +186,12 @@ void lls_draft_model_destroy(struct lls_draft_model *m)
 static bool can_read(const struct lls_draft_model *m, const struct lls_draft_ask *a,
                      const struct lls_draft_sequence *s)
 {
+  if (a->n_tokens + a->max > m->max_context)
+    return false;
   for (uint32_t i = s->computed; i < a->n_tokens; i++)
     if (a->tokens[i] < 0 || (uint32_t)a->tokens[i] >= m->vocabulary)
       return false;
-  return a->n_tokens + a->max <= m->max_context;
+  return true;
 }
 
 /* Returns how many rows a pass may have until end_ns. */
@@ -201,7 +203,9 @@ static uint32_t room_until(const struct lls_draft_model *m, int64_t end_ns)
   return left_ns > 0 ? lls_pass_time_rows(&m->time, left_ns, m->max_rows) : 0;
 }
 
-/* Adds the requests whose next guess takes few rows, or those that are behind by more. */
+/* Adds the requests whose next guess takes few rows, or those that are behind by more.
+ * Room is reserved for a whole text with its first part, since texts of which no other
+ * part fits would fill the cache. */
 static void add_first(struct lls_draft_model *m, struct lls_draft_ask *asks, uint32_t n,
                       uint32_t room, bool behind)
 {
@@ -209,10 +213,14 @@ static void add_first(struct lls_draft_model *m, struct lls_draft_ask *asks, uin
     struct lls_draft_ask *a = &asks[i];
     struct lls_draft_sequence *s = &m->cache.sequences[a->slot];
     uint32_t wanted = a->n_tokens - s->computed;
-    if ((wanted > LLS_MAX_DRAFTS + 1) != behind || !can_read(m, a, s))
+    if ((wanted > LLS_MAX_DRAFTS + 1) != behind)
       continue;
+    if (!can_read(m, a, s)) { /* nor any longer text of the request */
+      lls_draft_cache_drop(&m->cache, a->slot);
+      continue;
+    }
     uint32_t rows = lls_least_u32(wanted, room - m->n_rows);
-    if (lls_draft_cache_reserve(&m->cache, s, s->computed + rows, m->run))
+    if (lls_draft_cache_reserve(&m->cache, s, a->n_tokens, m->run))
       add(m, a, s, rows);
   }
 }
