@@ -61,8 +61,12 @@ static void begin_pass(struct lls_draft_model *m)
 static struct lls_sampling next_draw(const struct lls_draft_ask *a)
 {
   struct lls_sampling s = a->sampling;
+  uint32_t n = s.n_history + a->n, last = s.penalty_last_n;
+  uint32_t before = last > 0 && n > last ? n - last : 0; /* penalties reach back so far */
   s.index += a->n;
-  s.n_history += a->n;
+  s.history += before;
+  s.n_history = n - before;
+  s.n_prompt = s.n_prompt > before ? s.n_prompt - before : 0;
   s.want_logprob = true;
   return s;
 }

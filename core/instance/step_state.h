@@ -73,7 +73,8 @@ struct lls_drafting {
   struct lls_draft_model *model;
   struct lls_draft_ask *asks; /* (max_requests) */
   int64_t model_debt_ns;
-  uint32_t turn; /* place in the running list of the next request to be drafted */
+  uint32_t model_turn; /* place in the running list of the first request asked about */
+  uint32_t turn;       /* place in the running list of the next request to be drafted */
 };
 
 /* How a reload changed one policy. A replaced one must learn of live requests. */

@@ -19,6 +19,9 @@
 #include "core/obs/log.h"
 #include "core/step/drafts.h"
 
+/* Calls of the drafter between two looks at the clock: `wants` may read prompts. */
+#define LOOK 8
+
 uint32_t lls_draft_asks_room(const struct lls_instance *in, const struct lls_live *live)
 {
   const struct lls_request *v = &live->view;
@@ -91,6 +94,7 @@ static struct lls_sampling draw_of(const struct lls_live *live)
       .repetition_penalty = own->repetition_penalty,
       .presence_penalty = own->presence_penalty,
       .frequency_penalty = own->frequency_penalty,
+      .penalty_last_n = own->penalty_last_n,
       .seed = own->seed,
       .index = live->view.generated_tokens,
       .history = live->tokens + first,
@@ -124,26 +128,39 @@ static bool ask(struct lls_instance *in, struct lls_live *live,
   return wanted > 0;
 }
 
+/* Asks about the running requests, until end_ns. Returns how many want candidates. */
+static uint32_t ask_all(struct lls_instance *in, struct lls_draft_work *work,
+                        int64_t end_ns)
+{
+  struct lls_drafting *d = &in->drafting;
+  uint32_t n = 0, asked = 0, all = in->running.n;
+  bool late = false;
+  while (asked < all && !late) {
+    struct lls_live *live = lls_live_of(in->running.items[(d->model_turn + asked) % all]);
+    if (ask(in, live, work, &d->asks[n]))
+      live->ask = &d->asks[n++];
+    asked++;
+    late = asked % LOOK == 0 && lls_instance_now(in) >= end_ns;
+  }
+  d->model_turn += late ? asked : 1; /* where not all have room, others are the first */
+  return n;
+}
+
 int64_t lls_draft_asks_run(struct lls_instance *in)
 {
   struct lls_drafting *d = &in->drafting;
   struct lls_draft_work work = {.size = sizeof work};
   int64_t budget_ns = budget_of(in), began_ns = lls_instance_now(in);
-  uint32_t n = 0, all = in->running.n;
   LLS_ON_STEP(in);
-  for (uint32_t i = 0; i < all; i++)
+  for (uint32_t i = 0; i < in->running.n; i++)
     lls_live_of(in->running.items[i])->ask = NULL;
   if (d->model == NULL || !LLS_HAS(&in->policies, drafter, wants) ||
       !lls_draft_debt_allows(&d->model_debt_ns, budget_ns))
     return 0;
   set_work(in, &work);
-  for (uint32_t i = 0; i < all; i++) {
-    struct lls_live *live = lls_live_of(in->running.items[(d->turn + i) % all]);
-    if (ask(in, live, &work, &d->asks[n]))
-      live->ask = &d->asks[n++];
-  }
-  lls_draft_model_run(d->model, d->asks, n,
-                      budget_ns > 0 ? budget_ns - d->model_debt_ns : 0);
+  int64_t left_ns = budget_ns > 0 ? budget_ns - d->model_debt_ns : 0;
+  uint32_t n = ask_all(in, &work, left_ns > 0 ? began_ns + left_ns : LLS_NEVER);
+  lls_draft_model_run(d->model, d->asks, n, left_ns);
   const char *failure = lls_draft_model_failure(d->model);
   if (failure != NULL)
     lls_log(in->log, LLS_LOG_ERROR, "engine", "the draft model stops: %s", failure);

@@ -116,7 +116,8 @@ struct lls_drafter_vtable {
   int (*import_state)(void *self, const struct lls_blob *);
 
   /* [step] Returns how many candidates of the draft model the next draft of the request
-   * wants, at most work->max. Not called without a draft model. */
+   * wants, at most work->max. Not called without a draft model, or where the calls of
+   * other requests have spent draft_budget. */
   uint32_t (*wants)(void *self, const struct lls_request *,
                     const struct lls_draft_work *work);
   /* version 1 ends here */

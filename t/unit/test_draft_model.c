@@ -228,7 +228,15 @@ static void penalised(struct lls_submission *s, uint32_t i)
   s->sampling.n_bias = 3;
 }
 
-static void (*const ways[])(struct lls_submission *, uint32_t) = {NULL, warm, penalised};
+static void penalised_lately(struct lls_submission *s, uint32_t i)
+{
+  penalised(s, i);
+  s->sampling.penalty_last_n = 6;
+}
+
+#define WAYS 4
+static void (*const ways[WAYS])(struct lls_submission *,
+                                uint32_t) = {NULL, warm, penalised, penalised_lately};
 
 /* The model as its own draft model: each of its guesses is the text, at any temperature,
  * since it draws with the same random numbers; and as many of those that the drafter has
@@ -236,7 +244,7 @@ static void (*const ways[])(struct lls_submission *, uint32_t) = {NULL, warm, pe
 static void test_guesses_are_what_the_draft_model_says(void **state)
 {
   (void)state;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < WAYS; i++)
     for (int spoils = 0; spoils < 2; spoils++) {
       compare(&(struct run){.draft = MODEL, .set = ways[i], .spoils = spoils});
       assert_true(drafter.drafted > REQUESTS * TOKENS / 3);
@@ -247,7 +255,7 @@ static void test_guesses_are_what_the_draft_model_says(void **state)
 static void test_text_is_the_same_with_another_draft_model(void **state)
 {
   (void)state;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < WAYS; i++) {
     compare(&(struct run){.draft = "llama-biases", .set = ways[i]});
     assert_true(drafter.drafted > 0);
   }
