@@ -287,7 +287,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                    .top_k = (int32_t)m->top_k,
                    .repetition_penalty = (float)m->repetition_penalty},
       .seed = (uint64_t)c->engine.seed,
-      .drafts = lls_config_drafts(c),
+      .drafts = lls_engine_caps(s->engines[0])->max_drafts > 0 && lls_config_drafts(c),
       .few_samplers = !s->devices[0]->ops->has_filter_chain,
       .pooling = s->pooling,
       .vector_columns = lls_engine_vector_columns(s->engines[0]),

@@ -82,4 +82,10 @@ is $server->post('/admin/reload', { set => { plugins => { drafter => 'ngram' } }
 like $server->log, qr/drafter ngram\S* is idle: llmserve began without a drafter/, '  is idle, and the log says so';
 ok ignores(), '  as is a prediction';
 is $server->stop, 0, 'it ends';
+
+# ---- one that verifies none -----------------------------------------------------------
+$script = Script->new(@given, rest => "[plugins]\nscheduler = sarathi\ndrafter = ngram\nmax_drafts = 0\n");
+$server = $script->server;
+ok ignores(), 'max_drafts = 0: a prediction has no effect';
+is $server->stop, 0, '  and it ends';
 done_testing;

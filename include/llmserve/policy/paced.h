@@ -45,6 +45,7 @@ struct lls_pol_paced {
   uint32_t budget, for_deadlines, for_throughput; /* guesses, in the last plan */
 };
 
+/* capacity: most requests. Returns 0 or -ENOMEM; it must be freed even then. */
 int lls_pol_paced_init(struct lls_pol_paced *, uint32_t capacity);
 void lls_pol_paced_free(struct lls_pol_paced *);
 
