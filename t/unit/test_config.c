@@ -202,7 +202,7 @@ static void test_one_error_at_a_time(void **state)
        ":9: unknown key 'listn' in [server]; the nearest is 'listen'"},
       {"[enginee]\n",
        ":8: unknown section [enginee]: expected [server], [tls], [model], [engine], "
-       "[cache], "
+       "[cluster], [cache], "
        "[plugins], [lora], [models], a model's, like [model.NAME], [tenants], a "
        "tenant's, "
        "like [tenant.NAME], or a plugin's, like [scheduler.NAME]; the nearest is "
