@@ -18,6 +18,9 @@
 #define NAP_NS 1000000
 /* For a process that hangs, or whose death cannot be observed, on another machine. */
 #define WAIT_S 10
+/* Others wait longer than process 0: one that gave up first would be dead when process 0
+ * looks, which then leaves the hanging one alone. */
+#define LATER_S 3
 
 static bool is_dead(pid_t pid)
 {
@@ -59,10 +62,11 @@ static void end_hung(const struct lls_mpi_end *end)
 static bool all_have_come(const struct lls_mpi_end *end)
 {
   MPI_Request request;
-  int done = 0;
+  int done = 0, self = 0;
+  MPI_Comm_rank(end->comm, &self);
   if (MPI_Ibarrier(end->comm, &request) != MPI_SUCCESS)
     return false;
-  for (time_t until_s = now_s() + WAIT_S; now_s() < until_s;) {
+  for (time_t until_s = now_s() + WAIT_S + (self > 0 ? LATER_S : 0); now_s() < until_s;) {
     bool dead = any_is_dead(end); /* checked before the test, since a process that
                                    * passed the barrier may end */
     if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done || dead)
