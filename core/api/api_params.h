@@ -62,7 +62,7 @@ struct lls_api_tools {
 };
 
 struct lls_api_params {
-  struct lls_trace_parent trace; /* of the header traceparent */
+  struct lls_trace_parent trace; /* what the header traceparent says */
   bool stream, include_usage, continuous_usage;
   int64_t n;
   /* most tokens; LLS_UNSET, or LLS_ENDLESS */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both ends of a fetch; see fetch.h. */
+/* Orders blocks from other instances, and serves the orders of others; see fetch.h. */
 #include "core/cluster/fetch.h"
 
 #include <errno.h>

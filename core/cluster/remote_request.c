@@ -21,8 +21,8 @@ struct numbers {
   int64_t first_token_ns;
   uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
   uint64_t drafted, accepted;
-  uint64_t adapter_bytes; /* of the adapter's name */
-  uint64_t path_bytes;    /* of the adapter's path; 0: the request has no adapter */
+  uint64_t adapter_bytes; /* length of the adapter's name, which follows */
+  uint64_t path_bytes;    /* length of its path; 0: the request has no adapter */
   unsigned char adapter_digest[sizeof((struct lls_lora *)NULL)->digest];
   float adapter_scale;
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,

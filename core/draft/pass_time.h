@@ -12,7 +12,8 @@ struct lls_pass_time { /* weighted sums */
   double n, rows, ns, rows_rows, rows_ns;
 };
 
-/* One that took more than twice the estimate counts as if it had taken twice that. */
+/* Adds a measured pass. A pass that took more than twice the estimate counts as twice the
+ * estimate. */
 void lls_pass_time_add(struct lls_pass_time *, uint32_t rows, int64_t ns);
 /* Returns the time of a pass of that many rows; 0: no pass was measured yet. */
 int64_t lls_pass_time_of(const struct lls_pass_time *, uint32_t rows);

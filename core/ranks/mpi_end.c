@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,8 +17,8 @@
 #define NAP_NS 1000000
 /* For a process that hangs, or whose death cannot be observed, on another machine. */
 #define WAIT_S 10
-/* Others wait longer than process 0: one that gave up first would be dead when process 0
- * looks, which then leaves the hanging one alone. */
+/* Processes other than process 0 wait this much longer. If they ended first, process 0
+ * would see a dead process, take it for the cause, and not kill the one that hangs. */
 #define LATER_S 3
 
 static bool is_dead(pid_t pid)

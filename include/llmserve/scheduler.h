@@ -251,9 +251,9 @@ static inline void lls_plan_run(struct lls_plan *plan, const struct lls_request 
     item->tokens = tokens;
 }
 
-/* Likewise of all pending tokens, and verifies the first `drafts` of r's guesses,
- * 0..r->drafted_tokens, which are tokens of the step, too; reserve needs room for them.
- */
+/* Adds an item that runs all pending tokens of r and verifies the first `drafts` of its
+ * guesses, 0..r->drafted_tokens. Guesses are tokens of the step, too; reserve needs room
+ * for them. */
 static inline void lls_plan_run_drafts(struct lls_plan *plan, const struct lls_request *r,
                                        uint32_t tokens, uint32_t drafts)
 {

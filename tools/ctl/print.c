@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <time.h>
 
-static const char *const kinds[] = {"scheduler", "cache", "predictor", "drafter"};
+const char *const ctl_kinds[CTL_KINDS] = {"scheduler", "cache", "predictor", "drafter"};
 
-static const char *text_of(const json_t *object, const char *key)
+const char *ctl_text(const json_t *object, const char *key)
 {
   const char *text = json_string_value(json_object_get(object, key));
   return text != NULL ? text : "-";
@@ -39,7 +39,7 @@ static void print_reload(const json_t *status)
   if (json_is_object(last))
     printf("last reload %s %s: %s\n", format_time(number_of(last, "time"), when),
            json_is_true(json_object_get(last, "ok")) ? "worked" : "was refused",
-           text_of(last, "message"));
+           ctl_text(last, "message"));
 }
 
 /* Prints the status of a server of several models. */
@@ -48,12 +48,12 @@ static void print_models(const json_t *status)
   char when[32];
   const char *name;
   json_t *model;
-  printf("llmserve    %s, %s, since %s\nconfig      %s\n", text_of(status, "version"),
-         text_of(status, "state"), format_time(number_of(status, "started"), when),
-         text_of(status, "config"));
+  printf("llmserve    %s, %s, since %s\nconfig      %s\n", ctl_text(status, "version"),
+         ctl_text(status, "state"), format_time(number_of(status, "started"), when),
+         ctl_text(status, "config"));
   json_object_foreach(json_object_get(status, "models"), name, model)
   {
-    printf("%-11s %s%s%s, %lld requests, %lld MiB\n", name, text_of(model, "value"),
+    printf("%-11s %s%s%s, %lld requests, %lld MiB\n", name, ctl_text(model, "value"),
            json_is_true(json_object_get(model, "pinned")) ? ", pinned" : "",
            json_is_true(json_object_get(model, "failed")) ? ", failed" : "",
            (long long)number_of(model, "requests"),
@@ -71,18 +71,18 @@ void ctl_print_status(const json_t *status)
   const json_t *requests = json_object_get(status, "requests");
   const json_t *cache = json_object_get(status, "cache");
   const json_t *plugins = json_object_get(status, "plugins");
-  printf("llmserve    %s, %s, serving %s since %s\n", text_of(status, "version"),
-         text_of(status, "state"), text_of(status, "model"),
+  printf("llmserve    %s, %s, serving %s since %s\n", ctl_text(status, "version"),
+         ctl_text(status, "state"), ctl_text(status, "model"),
          format_time(number_of(status, "started"), when));
-  printf("config      %s\n", text_of(status, "config"));
+  printf("config      %s\n", ctl_text(status, "config"));
   print_reload(status);
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    const json_t *plugin = json_object_get(plugins, kinds[i]);
-    printf("%-11s %s %s\n", kinds[i], text_of(plugin, "name"),
-           text_of(plugin, "version"));
+  for (size_t i = 0; i < CTL_KINDS; i++) {
+    const json_t *plugin = json_object_get(plugins, ctl_kinds[i]);
+    printf("%-11s %s %s\n", ctl_kinds[i], ctl_text(plugin, "name"),
+           ctl_text(plugin, "version"));
   }
   if (json_is_string(json_object_get(status, "scheduler_fallback")))
-    printf("            switched off: %s\n", text_of(status, "scheduler_fallback"));
+    printf("            switched off: %s\n", ctl_text(status, "scheduler_fallback"));
   printf("requests    %lld running, %lld waiting, %lld preempted\n",
          (long long)number_of(requests, "running"),
          (long long)number_of(requests, "waiting"),
@@ -107,7 +107,7 @@ static void print_request(const json_t *r)
 {
   const json_t *predicted = json_object_get(r, "predicted_tokens");
   printf("  %10lld %-9s %-11s %7lld %7lld %7lld ", (long long)number_of(r, "id"),
-         text_of(r, "state"), text_of(r, "class"),
+         ctl_text(r, "state"), ctl_text(r, "class"),
          (long long)number_of(r, "prompt_tokens"),
          (long long)number_of(r, "generated_tokens"),
          (long long)number_of(r, "cached_tokens"));
@@ -116,7 +116,7 @@ static void print_request(const json_t *r)
   else
     printf("%9s", "-");
   printf(" %8.1f  ", json_number_value(json_object_get(r, "seconds")));
-  print_line(text_of(r, "label"));
+  print_line(ctl_text(r, "label"));
 }
 
 static void print_left_out(const json_t *instance, const char *key, const char *what)
@@ -131,8 +131,8 @@ void ctl_print_queues(const json_t *queues)
   const json_t *instance, *item;
   json_array_foreach(json_object_get(queues, "instances"), i, instance)
   {
-    printf("instance %zu, %s: %s%s\n", i, text_of(instance, "role"),
-           text_of(instance, "scheduler"),
+    printf("instance %zu, %s: %s%s\n", i, ctl_text(instance, "role"),
+           ctl_text(instance, "scheduler"),
            json_is_true(json_object_get(instance, "switched_off")) ? ", switched off"
                                                                    : "");
     printf("          id state     class        prompt  answer  cached predicted  "
@@ -153,13 +153,13 @@ void ctl_print_queues(const json_t *queues)
 void ctl_print_plugins(const json_t *status)
 {
   const json_t *plugins = json_object_get(status, "plugins");
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    const json_t *plugin = json_object_get(plugins, kinds[i]);
+  for (size_t i = 0; i < CTL_KINDS; i++) {
+    const json_t *plugin = json_object_get(plugins, ctl_kinds[i]);
     const char *key;
     json_t *value;
-    printf("%s %s %s: %s\n  %s\n", kinds[i], text_of(plugin, "name"),
-           text_of(plugin, "version"), text_of(plugin, "description"),
-           text_of(plugin, "path"));
+    printf("%s %s %s: %s\n  %s\n", ctl_kinds[i], ctl_text(plugin, "name"),
+           ctl_text(plugin, "version"), ctl_text(plugin, "description"),
+           ctl_text(plugin, "path"));
     json_object_foreach(json_object_get(plugin, "parameters"), key, value)
         printf("  %s = %s\n", key, json_string_value(value));
   }
@@ -173,7 +173,7 @@ void ctl_print_watch(const json_t *status, const json_t *before, double seconds,
   json_int_t steps = number_of(status, "steps") - number_of(before, "steps");
   if (heading)
     printf("state     gen  running waiting preempted  units free    steps/s\n");
-  printf("%-9s %3lld  %7lld %7lld %9lld %11lld ", text_of(status, "state"),
+  printf("%-9s %3lld  %7lld %7lld %9lld %11lld ", ctl_text(status, "state"),
          (long long)number_of(status, "generation"),
          (long long)number_of(requests, "running"),
          (long long)number_of(requests, "waiting"),

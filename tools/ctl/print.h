@@ -6,6 +6,12 @@
 
 #include <jansson.h>
 
+/* The kinds of policies, as /admin/status names them. */
+#define CTL_KINDS 4
+extern const char *const ctl_kinds[CTL_KINDS];
+/* Returns an object's text; "-" if the server did not send it. */
+const char *ctl_text(const json_t *object, const char *key);
+
 void ctl_print_status(const json_t *status);
 void ctl_print_queues(const json_t *queues);
 void ctl_print_plugins(const json_t *status);

@@ -148,22 +148,15 @@ static void put_bar(struct lls_text *page, double part)
   lls_text_puts(page, "]");
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-  const char *text = json_string_value(json_object_get(object, key));
-  return text != NULL ? text : "-";
-}
-
 static void put_title(struct screen *s, const struct reading *now)
 {
-  static const char *const kinds[] = {"scheduler", "cache", "predictor", "drafter"};
   const json_t *plugins = json_object_get(now->status, "plugins");
   lls_text_printf(&s->page, "%sllmserve %s%s  %s  %s ", s->terminal ? BOLD : "",
-                  text_of(now->status, "version"), s->terminal ? PLAIN : "",
-                  text_of(now->status, "state"), text_of(now->status, "model"));
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+                  ctl_text(now->status, "version"), s->terminal ? PLAIN : "",
+                  ctl_text(now->status, "state"), ctl_text(now->status, "model"));
+  for (size_t i = 0; i < CTL_KINDS; i++)
     lls_text_printf(&s->page, "%s %s", i > 0 ? " +" : "",
-                    text_of(json_object_get(plugins, kinds[i]), "name"));
+                    ctl_text(json_object_get(plugins, ctl_kinds[i]), "name"));
   end_line(s);
 }
 
@@ -247,12 +240,12 @@ static void put_cut(struct screen *s, const char *text)
 static void put_request(struct screen *s, const json_t *r)
 {
   struct lls_text line = {0};
-  lls_text_printf(&line, "%-9s %-11s %7lld %7lld %7lld %8.1f  %s", text_of(r, "state"),
-                  text_of(r, "class"),
+  lls_text_printf(&line, "%-9s %-11s %7lld %7lld %7lld %8.1f  %s", ctl_text(r, "state"),
+                  ctl_text(r, "class"),
                   (long long)json_integer_value(json_object_get(r, "prompt_tokens")),
                   (long long)json_integer_value(json_object_get(r, "generated_tokens")),
                   (long long)json_integer_value(json_object_get(r, "cached_tokens")),
-                  json_number_value(json_object_get(r, "seconds")), text_of(r, "label"));
+                  json_number_value(json_object_get(r, "seconds")), ctl_text(r, "label"));
   put_cut(s, line.data != NULL ? line.data : "");
   lls_text_free(&line);
 }

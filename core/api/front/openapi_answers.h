@@ -29,7 +29,7 @@ extern const struct lls_openapi_part lls_openapi_parts[]; /* ended by one withou
 /* The row of an operation. */
 struct lls_openapi_answer {
   const char *method, *path; /* without /v1 before it */
-  unsigned status;           /* of success */
+  unsigned status;           /* HTTP status of an answer without an error */
   const char *type;          /* media type; NULL: JSON */
   const char *whole;         /* shape of a whole answer; NULL: there is none */
   const char *events;        /* shape of each event's data, or line; NULL: no stream */
