@@ -157,7 +157,7 @@ my @clients = map { my $c = $server->connect; syswrite $c, LlmServer::raw_post('
 LlmServer::read_until($clients[0], qr/data: /);
 is $server->post('/admin/whatif', { policies => ['fcfs'] })->{status}, 202, 'a busy server is asked';
 my $state;
-for (1 .. 300) { $state = decode_json($server->get('/admin/whatif')->{content}); last if $state->{state} ne 'running'; select undef, undef, undef, .1 }
+for (1 .. 1500) { $state = decode_json($server->get('/admin/whatif')->{content}); last if $state->{state} ne 'running'; select undef, undef, undef, .1 }
 is_deeply [$state->{state}, $state->{result}{profile}{from}, $state->{result}{profile}{fits}], ['done', 'learnt', JSON::PP::true], '  and learns by itself what its device can do' or diag explain $state;
 close $_ for @clients;
 is $server->stop, 0, 'the server ends well';
