@@ -75,7 +75,8 @@ int server_follow_instance(struct server *s, int rc, struct lls_error *err)
     if (rc == 0)
       rc = follow(s, rc, err);
   }
-  if (elastic && rc == -ECANCELED && atomic_load(server_leaves()))
+  bool without_front_end = rc == -ECANCELED || rc == -ECONNABORTED;
+  if (elastic && without_front_end && atomic_load(server_leaves()))
     rc = 0;
   server_stop_ranks(s);
   server_destroy_parts(s);

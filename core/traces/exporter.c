@@ -69,8 +69,9 @@ static void pack(struct lls_exporter *e)
       attribute("service.version", PACKAGE_VERSION), "scopeSpans", "scope", "name",
       "llmserve", "version", PACKAGE_VERSION, "spans", e->spans);
   char *text = request != NULL ? json_dumps(request, JSON_COMPACT) : NULL;
-  if (text != NULL) {
-    uint32_t length = (uint32_t)strlen(text);
+  uint32_t length = text != NULL ? (uint32_t)strlen(text) : 0;
+  /* a frame is added whole or not at all: the other end could not read what follows */
+  if (length > 0 && lls_text_reserve(&e->unsent, sizeof length + length)) {
     lls_text_append(&e->unsent, &length, sizeof length);
     lls_text_append(&e->unsent, text, length);
   } else {

@@ -265,11 +265,18 @@ ucs_status_t lls_ucx_on_taken(void *context, const void *data, size_t head_bytes
   return UCS_OK;
 }
 
-/* Takes the next message of a process, if it has arrived. */
+/* Takes the next message of a process, if it has arrived. One that UCX could not read
+ * breaks the connection: those behind it would wait for ever. */
 static struct lls_ucx_mail *take_next(struct lls_ucx_other *o)
 {
   struct lls_ucx_mail *m = o->first;
-  if (m == NULL || m->head.number != o->n_received + 1 || !m->complete)
+  if (m == NULL || m->head.number != o->n_received + 1)
+    return NULL;
+  if (!m->complete && !m->coming && !o->broken) {
+    o->broken = true;
+    snprintf(o->why, sizeof o->why, "a message of %zu bytes was not received", m->bytes);
+  }
+  if (!m->complete)
     return NULL;
   o->first = m->next;
   o->last = m->next != NULL ? o->last : NULL;
