@@ -108,6 +108,7 @@ void lls_store_count(struct lls_store *store, struct lls_store_counts *out)
   pthread_mutex_lock(&store->mutex);
   LLS_ON(store->main);
   *out = store->counts;
+  out->lost = lls_store_is_lost(store);
   pthread_mutex_unlock(&store->mutex);
 }
 

@@ -68,6 +68,7 @@ struct lls_store_counts {
   uint64_t lines_queued;
   uint64_t lines_completed, lines_failed; /* lines since the start of the process */
   bool blocked;                           /* writing fails, as on a full disk */
+  bool lost;                              /* the database does not answer */
 };
 
 /* [main] Opens the store; waits for the disk. Returns -EBUSY if another process has the

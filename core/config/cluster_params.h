@@ -10,9 +10,11 @@ static const struct lls_param cluster_params[] = {
     LLS_PARAM_STRING(cluster, listen, "",
                      "HOST:PORT where other processes join this one, the front end, by "
                      "UCX; empty: none can"),
-    LLS_PARAM_STRING(cluster, join, "",
-                     "HOST:PORT of the front end, which this process joins as an "
-                     "instance without HTTP; a name is looked up at each try"),
+    LLS_PARAM_STRING(
+        cluster, join, "",
+        "HOST:PORT of the front end, which this process joins as an "
+        "instance without HTTP; a name is looked up at each try; of several, "
+        "separated by blanks or commas, the first one that has a place"),
     LLS_PARAM_PATH(cluster, secret, "",
                    "file whose contents all processes must know to join and to be "
                    "joined; empty: any process of the same version and model can"),

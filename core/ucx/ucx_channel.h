@@ -140,6 +140,7 @@ struct lls_ucx_channel {
   /* while it joins */
   ucp_ep_h joining;
   bool joining_broken;
+  char trying[264]; /* HOST:PORT of the front end that it tries */
   struct lls_ucx_clock clock;
   bool has_clock, has_welcome;
   struct lls_ucx_welcome welcome;

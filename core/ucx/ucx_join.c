@@ -35,6 +35,7 @@
 #define ANSWER_NS    INT64_C(30000000000) /* time for an answer of process 0 */
 #define AGAIN_NS     500000000
 #define NAP_NS       200000
+#define SEPARATORS   " ,"
 
 /* ---- proofs ------------------------------------------------------------------------ */
 
@@ -402,11 +403,11 @@ static int await(struct lls_ucx_channel *u, const bool *answer,
     if (*answer) /* WELCOME has made the connection that of process 0 */
       break;
     if (u->joining_broken)
-      return lls_fail(err, -ECONNREFUSED, "there is no front end at %s", o->join);
+      return lls_fail(err, -ECONNREFUSED, "there is no front end at %s", u->trying);
     if (o->give_up != NULL && atomic_load(o->give_up))
       return lls_fail(err, -ECANCELED, "it is given up");
     if (lls_ucx_now() > until_ns)
-      return lls_fail(err, -ETIMEDOUT, "the front end at %s does not answer", o->join);
+      return lls_fail(err, -ETIMEDOUT, "the front end at %s does not answer", u->trying);
   }
   return 0;
 }
@@ -471,7 +472,7 @@ static int join_at(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
     rc = say_hello(u, o, err);
   if (rc == 0 && u->others[0].ep == NULL)
     rc = lls_fail(err, u->welcome.again ? -EAGAIN : -EPERM,
-                  "the front end at %s does not let this process join: %s", o->join,
+                  "the front end at %s does not let this process join: %s", u->trying,
                   u->welcome.why);
   if (rc == 0 && strcmp(u->welcome.machine, u->machine) == 0)
     u->base.clock_ahead_ns = 0;
@@ -483,19 +484,40 @@ static int join_at(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
   return rc;
 }
 
-static int try_all(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
-                   struct lls_error *err)
+/* Tries all addresses that a name has. */
+static int try_name(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
+                    const char *name, struct lls_error *err)
 {
   struct addrinfo *found = NULL;
-  int rc = resolve(o->join, false, &found, err);
+  int rc = resolve(name, false, &found, err);
   if (rc < 0)
     return rc;
+  snprintf(u->trying, sizeof u->trying, "%s", name);
   for (const struct addrinfo *a = found; a != NULL; a = a->ai_next) {
     rc = join_at(u, o, a, err);
     if (rc == 0 || rc == -EPERM || rc == -ECANCELED)
       break;
   }
   freeaddrinfo(found);
+  return rc;
+}
+
+/* Tries the front ends in their order: the next one if one is away or full. */
+static int try_all(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
+                   struct lls_error *err)
+{
+  char name[sizeof u->trying];
+  int rc = lls_fail(err, -EINVAL, "'%s' is no HOST:PORT", o->join);
+  for (const char *at = o->join; *(at += strspn(at, SEPARATORS)) != '\0';) {
+    size_t n = strcspn(at, SEPARATORS);
+    if (n >= sizeof name)
+      return lls_fail(err, -EINVAL, "'%.*s' is no HOST:PORT", (int)n, at);
+    snprintf(name, sizeof name, "%.*s", (int)n, at);
+    rc = try_name(u, o, name, err);
+    if (rc == 0 || rc == -EPERM || rc == -ECANCELED || rc == -EINVAL)
+      return rc;
+    at += n;
+  }
   return rc;
 }
 

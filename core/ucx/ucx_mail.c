@@ -266,7 +266,7 @@ ucs_status_t lls_ucx_on_taken(void *context, const void *data, size_t head_bytes
 }
 
 /* Takes the next message of a process, if it has arrived. One that UCX could not read
- * breaks the connection: those behind it would wait for ever. */
+ * breaks the connection: the messages after it would wait for ever. */
 static struct lls_ucx_mail *take_next(struct lls_ucx_other *o)
 {
   struct lls_ucx_mail *m = o->first;

@@ -116,7 +116,8 @@ sub configure {
 }
 
 # A configuration that begins within [server]; on a free port of ours if it does not say.
-sub whole { my ($ini) = @_; return "[server]\n" . ($ini =~ /^listen = /m ? '' : "listen = 127.0.0.1:0\n") . $ini }
+# [cluster] has a `listen`, too.
+sub whole { my ($ini) = @_; return "[server]\n" . ($ini =~ /\A(?:(?!\[).*\n)*listen = / ? '' : "listen = 127.0.0.1:0\n") . $ini }
 
 sub write_file {
     my ($path, $text) = @_;

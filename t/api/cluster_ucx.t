@@ -158,6 +158,23 @@ sub works {
     is $_->stop, 0, '  it ends well' for $late, $front;
 }
 
+# ---- several front ends --------------------------------------------------------------------
+{
+    my $config = config("instances = 2\n", 'sarathi');
+    my @fronts = map { Cluster::front($config) } 1, 2;
+    my $to_both = join ', ', map { '127.0.0.1:' . Cluster::port($_) } @fronts;
+    my @members = map { LlmServer->serve("$config\n[cluster]\njoin = $to_both\n", qr/it is instance (\d+) of/) } 1, 2;
+    Cluster::becomes($_, 'up up') for @fronts;
+    answers($fronts[$_], "front end $_ of two, with a process that joined where there was a place") for 0, 1;
+    $members[1]->stop;
+    $fronts[0]->signal('KILL');
+    $fronts[0]->wait_for_end;
+    Cluster::becomes($fronts[1], 'up up');
+    ok $members[0]->log_becomes(qr/it is instance 1 of 2.*it is instance 1 of 2/s), 'one is killed: its process joins the other';
+    answers($fronts[1], '  and works there');
+    is $_->stop, 0, '  it ends well' for $members[0], $fronts[1];
+}
+
 # ---- configurations ------------------------------------------------------------------------
 sub refused {
     my ($engine, $cluster, $why, $name) = @_;
@@ -174,5 +191,6 @@ refused("instances = 2\n", "listen = 127.0.0.1:0\njoin = 127.0.0.1:1\n", qr/\[cl
 refused('', "listen = 127.0.0.1:0\n", qr/\[cluster\] listen: \[engine\] instances or roles says how many/, 'one instance');
 refused("roles = decode, prefill\n", "listen = 127.0.0.1:0\n", qr/\[engine\] roles: the front end of a cluster has the first role/, 'a front end that decodes');
 refused("instances = 2\n", "join = nowhere\n", qr/'nowhere' is no HOST:PORT/, 'no address');
+refused("instances = 2\n", "join = ,\n", qr/',' is no HOST:PORT/, 'no address in a list');
 refused("instances = 2\n", "listen = 127.0.0.1:0\nsecret = empty\n", qr/\[cluster\] secret: .* is empty/, 'an empty secret');
 done_testing;

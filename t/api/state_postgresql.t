@@ -181,12 +181,14 @@ is Batches::post_form($two, Batches::form('batch', $lines))->{status}, 503, '  a
 is ask($one, background => JSON::PP::true)->{status}, 503, '  and one in the background';
 is ask($one, store => JSON::PP::false)->{status}, 200, '  what is not to be stored is answered';
 is $one->post('/v1/completions', { prompt => 'Once', max_tokens => 2 })->{status}, 200, '  as is what never is';
+like $one->get('/metrics')->{content}, qr/^llmserve_state_up 0$/m, '  and the metric for an alert is 0';
 $database->start;
 ok until_true(sub { load($one)->{status} == 200 && load($two)->{status} == 200 }), 'after its restart they are stored again';
 is_deeply [grep { text({ json => Batches::get($two, "/v1/responses/$_") }) ne $stored{$_} } sort keys %stored], [], '  and none is lost';
 $over = Batches::wait_for($two, $under->{id});
 is "$over->{status} $over->{request_counts}{completed}", 'completed 150', '  the batch neither';
 is scalar keys %{ Batches::texts(Batches::results($two, $over->{output_file_id})) }, 150, '  whose lines are answered once';
+like $one->get('/metrics')->{content}, qr/^llmserve_state_up 1$/m, '  the metric is 1 again';
 like $one->log, qr/the database is lost.*the database answers again/s, '  and the log has both';
 
 # ---- what is refused at the start ----------------------------------------------------------

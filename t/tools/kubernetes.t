@@ -31,7 +31,8 @@ sub seconds { my ($text, $key) = @_; return $text =~ /\b$key\s*[:=]\s*(\d+)/ ? $
 $local =~ s/\A;.*\n//;
 $local =~ s/^admin_socket = .*\n//m; # of the pod's own folder
 $local =~ s/^path = .*/path = $demo\n[engine]\nthreads = 1\npin = false/m;
-my $server = LlmServer->serve($local =~ s/^\[server\]\n//mr);
+my $state = File::Temp->newdir; # as database/ sets it
+my $server = LlmServer->serve("state = $state\n" . $local =~ s/^\[server\]\n//mr);
 my ($port) = $ini =~ /^listen = 0\.0\.0\.0:(\d+)$/m;
 my ($socket) = $ini =~ /^admin_socket = (\S+)\/[^\/]+$/m;
 like $deployment, qr/name: state, mountPath: \Q$socket\E\}/, 'the admin\'s socket is in a folder of the pod';

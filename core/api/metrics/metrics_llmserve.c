@@ -410,6 +410,10 @@ static void batch_numbers(struct lls_page *page, const struct lls_api *api)
   lls_page_labelled(page, lines, (double)c.lines_failed, "outcome", "failed", NULL);
   lls_page_gauge(page, "llmserve_batches_blocked",
                  "1 while the folder of [server] state cannot be written.", c.blocked);
+  lls_page_gauge(page, "llmserve_state_up",
+                 "1; 0 while the database of [server] state_database does not answer or "
+                 "the folder of state cannot be written.",
+                 !c.blocked && !c.lost);
 }
 
 static void traces(struct lls_page *page, const struct lls_api *api)
