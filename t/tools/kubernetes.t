@@ -8,6 +8,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/..", "$FindBin::Bin/../api";
+use Cluster;
 use LlmServer;
 use File::Find;
 use File::Temp;
@@ -40,7 +41,7 @@ like $ini, qr/^allowed_hosts = .*\bllmserve\.default\.svc\b/m, 'names of the Ser
 like $deployment, qr/\{name: http, containerPort: $port\}/, 'the port of the container is the server\'s';
 is_deeply [map { /targetPorts: \[\{number: (\d+)\}\]/ } values %text], [$port], 'and that of the pool';
 my @paths = map { /httpGet: \{path: ([^,]+), port: http\}/g, /^ +path: (\/metrics)$/mg } values %text;
-is_deeply [sort @paths], [qw(/live /live /live /live /metrics /ready /ready)], 'probes and the monitor ask';
+is_deeply [sort @paths], [qw(/live /live /live /live /live /live /metrics /ready /ready /ready)], 'probes and the monitor ask';
 is $server->get($_)->{status}, 200, "  $_ is answered" for @paths;
 like $text{'processes/set.yaml'}, qr/\{name: http, containerPort: $port\}/, 'the leader of a group has the same port';
 my @roles = split /,/, $text{'processes/llmserve.ini'} =~ /^roles = (.*)$/m ? $1 : die;
@@ -54,6 +55,31 @@ like $deployment, qr/^ +\Q$_\E$/m, "the pod has $_" for 'readOnlyRootFilesystem:
 # Whoever begins with the manifests gets the policies that whoever begins with the package gets.
 sub policies { my ($text) = @_; return { $text =~ /^(scheduler|cache|predictor|drafter) = (\S+)/mg } }
 is_deeply policies($ini), policies(LlmServer::read_file(LlmServer::source('etc/llmserve.ini'))), 'the policies are those of etc/llmserve.ini';
+
+# ---- a cluster ------------------------------------------------------------------------
+# Its pods, here as processes: the arguments of the manifests' containers as lines of [cluster].
+SKIP: {
+    skip Cluster::missing(), 6 if defined Cluster::missing();
+    my ($front, @members) = map { { /--set=cluster\.(\w+)=([^\s"\],]+)/g } } map { /^ +args: (.*)$/mg } @text{ 'cluster/front.yaml', 'cluster/members.yaml' };
+    is_deeply [sort map { $_->{role} } @members], [qw(decode prefill)], 'a cluster has pods of both roles';
+    my ($at) = $text{'cluster/service.yaml'} =~ /name: join, port: (\d+)/;
+    is_deeply [$front->{listen}, map { $_->{join} } @members], ["0.0.0.0:$at", ("llmserve-cluster:$at") x 2], '  which join the front end';
+    LlmServer::write_file("$folder/secret", "of a Secret\n");
+    my $common = $text{'cluster/llmserve.ini'} =~ s/\A;.*\n\[server\]\nlisten = .*\n//r;
+    $common =~ s/^admin_socket = .*\n//m;
+    $common =~ s/^path = .*/path = $demo/m;
+    $common =~ s/^roles = .*/$&\nthreads = 1\npin = false/m;
+    $common =~ s/^secret = .*/secret = $folder\/secret/m;
+    my $served = LlmServer->serve($common =~ s/^\[cluster\]\n/[cluster]\nlisten = 127.0.0.1:0\n/mr, qr{listening on http://([\w.:]+)|until then http://([\w.:]+) answers 503});
+    ok $served->log_becomes(qr/other processes can join/), '  it listens';
+    my $port_of = Cluster::port($served);
+    my @joined = map { my $role = $_->{role}; LlmServer->serve($common =~ s/^\[cluster\]\n/[cluster]\njoin = 127.0.0.1:$port_of\nrole = $role\n/mr, qr/it is instance (\d+) of/) } @members;
+    ok $served->log_becomes(qr/instance \d+ \(decode\) is ready/), '  they become ready';
+    ok $served->log_becomes(qr/server: listening on http:/), '  it serves';
+    $served->{address} //= $1 if $served->log =~ m{listening on http://([\w.:]+)};
+    is $served->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 4 })->{status}, 200, '  and answers';
+    $_->stop for @joined, $served;
+}
 
 # ---- series -------------------------------------------------------------------------
 # Families of the page: type, and samples by their labels.
@@ -149,7 +175,7 @@ SKIP: {
 my ($render) = grep { my ($program) = split; system("command -v $program >/dev/null 2>&1") == 0 } 'kustomize build', 'kubectl kustomize';
 SKIP: {
     skip 'neither kustomize nor kubectl is installed', 1 if !defined $render;
-    for my $overlay (qw(base all processes)) {
+    for my $overlay (qw(base all processes cluster)) {
         is system("$render '$top/$overlay' >$folder/$overlay.yaml 2>$folder/why"), 0, "$overlay is rendered" or diag LlmServer::read_file("$folder/why");
     }
     my $all = LlmServer::read_file("$folder/all.yaml");
@@ -175,7 +201,7 @@ SKIP: {
 SKIP: {
     skip 'helm is not installed', 1 if system('command -v helm >/dev/null 2>&1') != 0;
     my $components = join ',', map { "components.$_=true" } qw(reload gpu model keys database network monitoring autoscaling inference);
-    my %settings = (base => 'components.network=false', all => $components, processes => 'processes=true,components.network=false');
+    my %settings = (base => 'components.network=false', all => $components, processes => 'processes=true,components.network=false', cluster => 'cluster=true,components.network=false');
     for my $overlay (sort keys %settings) {
         is system("helm template llmserve '$top' --set $settings{$overlay} >$folder/helm-$overlay.yaml 2>$folder/why"), 0, "helm renders $overlay"
           or diag LlmServer::read_file("$folder/why");
