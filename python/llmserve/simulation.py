@@ -12,7 +12,7 @@ from .trace import write_trace
 
 
 class SimulationError(Exception):
-    """llmserve-sim refused the options; the text is what it wrote."""
+    """llmserve-sim refused the options, or switched off a scheduler for its plans; the text is what it wrote."""
 
 
 def simulate(policies, *, trace=None, settings=None, **options):
@@ -68,7 +68,10 @@ def run(name, common, path):
     if done.returncode != 0:
         raise SimulationError(done.stderr.strip())
     with open(path, encoding="utf-8") as file:
-        return {"policies": name, **json.load(file)}
+        result = {"policies": name, **json.load(file)}
+    if result["machine"]["fallen_back"]:  # most figures are those of the built-in order
+        raise SimulationError(done.stderr.strip())
+    return result
 
 
 def plot(rows, y="p99_ttft_ms", x="request_rate", by="policies", ax=None):

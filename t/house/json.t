@@ -10,7 +10,7 @@ use Test::More;
 my $top = $ENV{LLS_SRCDIR} // '.';
 my ($files, @own) = (0);
 sub look {
-    return if !/\.(?:c|h|cc)\z/ || m{/core/base/json_parse\.c\z};
+    return if !/\.(?:c|h|cc)\z/ || m{/core/base/json_parse\.c\z} || m{/schedulers/pipe/}; # a plugin has no core; its child is its operator's
     $files++;
     open my $source, '<', $_ or die "$_: $!";
     while (my $line = <$source>) {

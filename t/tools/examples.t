@@ -48,7 +48,7 @@ sub is_right { my ($shows, $out) = @_; return ref $shows eq 'CODE' ? $shows->($o
 
 sub listed { my ($folder) = @_; return sort grep { $_ !~ /\.keys\z/ } map { m{([^/]+)\z} } glob "$examples/$folder/*" }
 my $readme = LlmServer::read_file("$examples/README");
-is_deeply [sort $readme =~ /^    (\S+\.\w+)  /mg], [sort map { listed($_) } qw(clients settings)], 'README lists them all';
+is_deeply [sort $readme =~ /^    (\S+\.\w+)  /mg], [sort map { listed($_) } qw(clients policies settings)], 'README lists them all';
 
 # ---- clients --------------------------------------------------------------------------
 

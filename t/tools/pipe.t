@@ -1,0 +1,73 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# Scheduler pipe: a policy in Python makes the plans of the same policy in C; a child that ends, is silent or writes
+# nonsense is named in the log, and the simulation goes on without it.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../api";
+use LlmServer;
+use Cwd qw(abs_path);
+use File::Temp qw(tempdir);
+use Test::More;
+
+plan skip_all => 'python3 is not installed' if system('command -v python3 >/dev/null 2>&1') != 0;
+my $dir = tempdir(CLEANUP => 1);
+$ENV{LLS_PLUGIN_PATH} //= abs_path(LlmServer::built('.libs'));
+$ENV{LLS_PROFILE_PATH} = abs_path(LlmServer::source('etc/profiles'));
+$ENV{PYTHONPATH}       = abs_path(LlmServer::source('python'));
+my $sim     = abs_path(LlmServer::built('llmserve-sim'));
+my $example = abs_path(LlmServer::source('examples/policies/shortest.py'));
+
+# Long prompts among short ones, in a cache that some must leave again.
+my $trace = "$dir/trace.csv";
+LlmServer::write_file($trace, "arrival_s,prompt_tokens,output_tokens\n" .
+    join '', map { $_ / 20 . ',' . ($_ % 8 ? 40 + $_ * 37 % 120 : 900) . ',' . (5 + $_ * 53 % 60) . "\n" } 0 .. 59);
+
+sub simulate {
+    my ($scheduler, @options) = @_;
+    my $quoted = join ' ', map {"'$_'"} '--model', 'opt-13b', '--profile', 'a100-40g', '--set', 'cache.device_memory=2GiB',
+        '--trace', $trace, '--set', "plugins.scheduler=$scheduler", @options;
+    my $out = qx('$sim' $quoted 2>'$dir/log');
+    return ($?, $out, LlmServer::read_file("$dir/log"));
+}
+sub pipe_to { my ($command, @options) = @_; return simulate('pipe', '--set', "scheduler.pipe.command=$command", @options) }
+
+# ---- the same plans as in C ------------------------------------------------------------
+my $cc = $ENV{CC} // 'cc';
+my $made = system("$cc -std=c17 -O1 -shared -fPIC -I'" . LlmServer::source('include') . "' -o '$dir/shorty.so' '" .
+    LlmServer::source('share/sdk/scheduler.c') . "' '" . LlmServer::built('libllmserve-policy.a') . "' 2>'$dir/cc'");
+SKIP: {
+    skip 'a sanitizer wants its own link', 4 if LlmServer::sanitized();
+    is $made, 0, 'the template of --new-plugin' or diag LlmServer::read_file("$dir/cc");
+    my ($status, $out) = simulate("$dir/shorty.so", '--record', "$dir/record");
+    is $status, 0, '  runs';
+    like $out, qr/^Preemptions by recompute: +[1-9]/m, '  and preempts' or diag $out;
+    ($status, $out) = pipe_to("python3 $example", '--against', "$dir/record");
+    like $out, qr/^Decisions: all \d+ plans are those of /m, 'the example in Python makes its plans' or diag $out;
+}
+
+# ---- children that do not ---------------------------------------------------------------
+my %wrong = (
+    'exit 3'                            => qr/has ended; it ended with status 3/,
+    'kill -9 $$'                        => qr/has ended; it was ended by signal 9/,
+    '/nowhere/policy'                   => qr/has ended; it ended with status 127/,
+    'read line; sleep 600'              => qr/has answered nothing for 0\.3 s; it was killed/,
+    'read line; echo hello; cat'        => qr/wrote "hello", which is not JSON/,
+    'read line; echo "{}"; cat'         => qr/called \{\}: it is no call of this scheduler/,
+    'read line; echo "[\"run\"]"; cat'  => qr/called \["run"\]: argument 1 is not the id of a request that is alive/,
+    'read line; echo "[\"mark\"]"; cat' => qr/called \{"plan":|wrote "\d+"|called \d+: it is no call/,
+    'exec yes "[\"left\"]"'             => qr/reads nothing for 0\.3 s|has made \d+ calls for one plan|has ended/,
+    'cat /dev/zero'                     => qr/wrote a line of more than 1 MiB|reads nothing/,
+);
+for my $command (sort keys %wrong) {
+    my $quoted = $command =~ s/'/'\\''/gr;
+    my ($status, $out, $log) = pipe_to($quoted, '--set', 'scheduler.pipe.timeout=300ms');
+    is $status, 0, "$command: the simulation ends";
+    like $log, qr/error +scheduler pipe: command ".*" .*$wrong{$command}/, '  and says why' or diag $log;
+    is scalar(() = $log =~ /scheduler pipe: command/g), 1, '  once';
+}
+my ($status, undef, $log) = simulate('pipe');
+isnt $status, 0, 'without a command it does not start';
+like $log, qr/\bcommand\b/, '  and says so' or diag $log;
+done_testing;
