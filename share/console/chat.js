@@ -1,189 +1,150 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chat with the model: streamed, with a client's parameters and the answer's timing.
-import { eventsOf, ask, send, whyOf } from "./connection.js";
-import { copyButton, element, labelled, picture, colour, select, tiles } from "./elements.js";
-import { duration, short } from "./format.js";
+// A chat with the model: the conversation, and the composer below it. A conversation is a
+// session of the server (x-session-id), so that its beginning is still in the cache.
+import { compare } from "./compare.js";
+import { ask, receive } from "./connection.js";
+import { element, labelled } from "./elements.js";
+import { pictures } from "./images.js";
+import { answer, question } from "./message.js";
+import { bodyOf, makeSettings, settingsPanel } from "./request.js";
 
-const number = (name, attributes) => element("input", { type: "number", "data-name": name, step: "any", ...attributes });
+const WIDE = "(min-width: 64rem)"; // room for the settings beside the conversation
+const EXAMPLES = ["List five animals.", "Write a function in C that reverses a string.", "What is a KV cache?"];
 
-function makeSettings() {
-  const model = select([["", "the server's"]], "");
-  const fields = {
-    temperature: number("temperature", { min: 0, max: 2, placeholder: "the model's" }),
-    top_p: number("top_p", { min: 0, max: 1, placeholder: "the model's" }),
-    top_k: number("top_k", { step: 1, placeholder: "the model's" }),
-    max_tokens: number("max_tokens", { min: 1, step: 1, value: 256 }),
-    seed: number("seed", { step: 1, placeholder: "any" }),
-    priority: number("priority", { step: 1, placeholder: "0, lower first" }),
+const newSession = () => `console-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
+
+// A message's content, with pictures as OpenAI has them.
+const contentOf = (text, images) =>
+  images.length === 0 ? text : [...images.map(({ address }) => ({ type: "image_url", image_url: { url: address } })), { type: "text", text }];
+
+// Makes a button show and hide an element.
+function toggles(button, shown, open) {
+  const set = (is) => {
+    shown.hidden = !is;
+    button.setAttribute("aria-expanded", String(is));
   };
-  const slo = { ttft_ms: number("ttft_ms", { min: 1, placeholder: "none" }), tbt_ms: number("tbt_ms", { min: 1, placeholder: "none" }) };
-  const level = select([["", "none"], ["realtime", "realtime"], ["best_effort", "best effort"]], "");
-  level.dataset.name = "class";
-  const system = element("textarea", { rows: 2, placeholder: "none" });
-  const form = element("div", { class: "settings panel" }, element("h3", {}, "Request"),
-    labelled("model", model), labelled("system message", system),
-    ...Object.entries(fields).map(([name, field]) => labelled(name, field)),
-    labelled("class", level), labelled("first token within, ms (SLO)", slo.ttft_ms),
-    labelled("gap at most, ms (SLO)", slo.tbt_ms));
-  return { form, fields, slo, level, model, system };
+  button.setAttribute("aria-controls", shown.id);
+  button.addEventListener("click", () => set(shown.hidden));
+  set(open);
+  return set;
 }
 
-const set = (object, name, field) => {
-  if (field.value !== "") object[name] = Number(field.value);
-};
-
-// The body of a request with these messages.
-function bodyOf(settings, messages) {
-  const body = { messages: [...messages], stream: true, stream_options: { include_usage: true } };
-  const deadlines = {};
-  if (settings.system.value !== "") body.messages.unshift({ role: "system", content: settings.system.value });
-  if (settings.model.value !== "") body.model = settings.model.value;
-  for (const [name, field] of Object.entries(settings.fields)) set(body, name, field);
-  for (const [name, field] of Object.entries(settings.slo)) set(deadlines, name, field);
-  if (settings.level.value !== "") body.class = settings.level.value;
-  if (Object.keys(deadlines).length > 0) body.slo = deadlines;
-  return body;
+// The models of /v1/models, and whether they take pictures.
+async function look(settings, images, sides) {
+  const { data } = await ask("GET", "v1/models").catch(() => ({ data: [] }));
+  const chosen = settings.model.value;
+  settings.model.replaceChildren(element("option", { value: "" }, data.length === 1 ? data[0].id : "the server's"),
+    ...(data.length > 1 ? data : []).map((model) => element("option", { value: model.id, selected: model.id === chosen }, model.id)));
+  sides.models(data.map((model) => model.id));
+  const props = await ask("GET", "props").catch(() => null);
+  images.on(props?.modalities?.vision === true);
 }
-
-// ---- the same request elsewhere ----------------------------------------------------------
-
-const origin = () => new URL("v1/chat/completions", location.href.split("#")[0]).href;
-
-function asCurl(body) {
-  const text = JSON.stringify(body, null, 1).replaceAll("'", "'\\''");
-  return `curl -N ${origin()} -H 'content-type: application/json' \\\n  -H "authorization: Bearer $API_KEY" -d '${text}'`;
-}
-
-const pythonOf = (value) =>
-  JSON.stringify(value).replace(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/g, (word) => ({ true: "True", false: "False", null: "None" })[word] ?? word);
-
-function asPython(body) {
-  const own = ["messages", "temperature", "top_p", "max_tokens", "seed", "stream", "stream_options"];
-  const extra = Object.fromEntries(Object.entries(body).filter(([name]) => !own.includes(name) && name !== "model"));
-  const lines = own.filter((name) => name in body).map((name) => `    ${name}=${pythonOf(body[name])},`);
-  if (Object.keys(extra).length > 0) lines.push(`    extra_body=${pythonOf(extra)},`);
-  return `from openai import OpenAI\n\nclient = OpenAI(base_url=${JSON.stringify(origin().replace(/\/chat.*/, ""))}, api_key="KEY")\n`
-    + `answer = client.chat.completions.create(\n    model=${JSON.stringify(body.model ?? "any")},\n${lines.join("\n")}\n)\n`
-    + `for chunk in answer:\n    for choice in chunk.choices:\n        print(choice.delta.content or "", end="", flush=True)\n`;
-}
-
-// ---- how an answer came -------------------------------------------------------------------
-
-// Collects the times of an answer's pieces and computes the timing that is shown.
-function makeTimes() {
-  const times = { began: performance.now(), at: [], tokens: 0, prompt: 0 };
-  times.note = () => times.at.push(performance.now());
-  times.gaps = () => times.at.slice(1).map((at, i) => at - times.at[i]);
-  times.told = () => {
-    const gaps = times.gaps();
-    const n = times.tokens || times.at.length;
-    const seconds = times.at.length > 1 ? (times.at[times.at.length - 1] - times.at[0]) / 1000 : 0;
-    return [
-      ["first token", times.at.length > 0 ? duration(times.at[0] - times.began) : "-"],
-      ["tokens", times.prompt > 0 ? `${n}, prompt ${times.prompt}` : String(n)],
-      ["tokens/s", seconds > 0 ? short((n - 1) / seconds) : "-"],
-      ["mean gap", gaps.length > 0 ? duration(gaps.reduce((a, b) => a + b) / gaps.length) : "-"],
-      ["longest gap", gaps.length > 0 ? duration(Math.max(...gaps)) : "-"],
-    ];
-  };
-  return times;
-}
-
-function drawGaps(canvas, gaps) {
-  const most = Math.max(1e-9, ...gaps);
-  const context = canvas.begin(`gaps between ${gaps.length + 1} pieces of the answer, the longest ${duration(most)}`);
-  const width = canvas.clientWidth / Math.max(gaps.length, 60);
-  context.fillStyle = colour("decode");
-  gaps.forEach((gap, i) => context.fillRect(i * width, 40 * (1 - gap / most), Math.max(width - 0.5, 0.5), 40 * (gap / most)));
-}
-
-// ---- the view ------------------------------------------------------------------------------
 
 export function make(section) {
   const settings = makeSettings();
-  const list = element("div", { class: "messages", role: "log", "aria-label": "The conversation", tabindex: 0 });
-  const prompt = element("textarea", { rows: 3, placeholder: "Say something" });
+  const inner = element("div", { class: "inner" });
+  const list = element("div", { class: "messages", role: "log", "aria-label": "The conversation", tabindex: 0 }, inner);
+  const prompt = element("textarea", { rows: 2, placeholder: "Say something", "aria-label": "Message" });
   const go = element("button", { type: "submit", class: "main" }, "Send");
-  const stop = element("button", { type: "button", disabled: true }, "Stop");
-  const again = element("button", { type: "button", disabled: true }, "Regenerate");
+  const stop = element("button", { type: "button", hidden: true }, "Stop");
   const clear = element("button", { type: "button" }, "New chat");
+  const compareButton = element("button", { type: "button", "aria-pressed": "false" }, "Side by side");
+  const settingsButton = element("button", { type: "button" }, "Settings");
   const said = element("p", { class: "quiet", role: "status" });
-  const told = tiles();
-  const gaps = picture(40);
   const messages = [];
-  let running = null; // aborts the request under way
+  let running = null, session = newSession(), last = null; // last: the last answer
 
-  const next = () => [...messages, ...(prompt.value.trim() !== "" ? [{ role: "user", content: prompt.value.trim() }] : [])];
-  const form = element("form", { class: "ask" }, labelled("Message", prompt),
-    element("div", { class: "buttons" }, go, stop, again, clear,
-      copyButton("Copy as curl", () => asCurl(bodyOf(settings, next()))), copyButton("Copy as Python", () => asPython(bodyOf(settings, next())))));
-  section.append(element("div", { class: "columns" }, element("div", {}, list, form, said, told, gaps), settings.form));
+  const say = (text, bad = false) => {
+    said.textContent = text;
+    said.className = bad ? "bad" : "quiet";
+  };
+  const images = pictures(section, (text) => say(text, true));
+  const waiting = () => (prompt.value.trim() === "" && images.list.length === 0 ? [] : [{ role: "user", content: contentOf(prompt.value.trim(), images.list) }]);
+  const panel = settingsPanel(settings, () => [...messages, ...waiting()]);
+  const form = element("form", { class: "ask" }, images.root, prompt, element("div", { class: "buttons" }, go, stop, said));
+  const sides = compare(settings);
+  const talk = element("div", { class: "talk" }, list, form);
+  const bar = element("div", { class: "bar" }, labelled("model", settings.model), element("div", { class: "buttons" }, clear, compareButton, settingsButton));
+  section.append(bar, element("div", { class: "desk" }, talk, sides.root, panel));
+  const settingsOpen = toggles(settingsButton, panel, window.matchMedia(WIDE).matches);
+  window.matchMedia(WIDE).addEventListener("change", (event) => settingsOpen(event.matches));
 
-  function bubble(role, text) {
-    const made = element("div", { class: `message ${role}` }, text);
-    list.append(made);
-    list.scrollTop = list.scrollHeight;
-    return made;
+  // Follows the end of the conversation, unless the reader has gone up.
+  new ResizeObserver(() => {
+    if (list.scrollHeight - list.scrollTop - list.clientHeight < 160) list.scrollTop = list.scrollHeight;
+  }).observe(inner);
+
+  function welcome() {
+    const example = (text) => element("button", { type: "button", onclick: () => {
+      prompt.value = text;
+      prompt.focus();
+    } }, text);
+    inner.replaceChildren(element("div", { class: "welcome" }, element("p", {}, "What is said here is kept by this page alone, and is gone when it is closed."),
+      element("div", { class: "buttons" }, ...EXAMPLES.map(example))));
   }
 
   function busy(is) {
-    go.disabled = is;
-    stop.disabled = !is;
-    again.disabled = is || messages.length === 0;
+    go.hidden = is;
+    stop.hidden = !is;
   }
 
-  // Adds an event's text to the message and its element.
-  function take(data, message, thought, content, times) {
-    if (data.error) throw new Error(data.error.message);
-    const delta = data.choices?.[0]?.delta ?? {};
-    if (delta.reasoning_content) thought.append(delta.reasoning_content);
-    if (delta.content) content.append(delta.content);
-    if (delta.content || delta.reasoning_content) times.note();
-    message.content += delta.content ?? "";
-    if (data.usage) [times.tokens, times.prompt] = [data.usage.completion_tokens, data.usage.prompt_tokens];
+  const action = (name, act) => element("button", { type: "button", onclick: act }, name);
+  // What can be done with the last answer.
+  function actionsOf(shown) {
+    const calls = shown.message.tool_calls?.length > 0;
+    return [action("Regenerate", again), ...(calls ? [action("Send the results", () => sendResults(shown))] : [])];
   }
 
-  async function answer() {
-    const message = { role: "assistant", content: "" };
-    const thought = element("span", { class: "thought" });
-    const content = element("span");
-    const shown = bubble("assistant", "");
-    const times = makeTimes();
-    shown.append(thought, content);
+  async function next() {
+    const shown = answer();
+    last?.end(); // its actions go
+    last = shown;
     running = new AbortController();
     busy(true);
-    said.textContent = "waiting for the first token";
-    const tick = setInterval(() => told.fill(times.told()), 250);
+    say("waiting for the first token");
+    inner.append(shown.root);
+    list.scrollTop = list.scrollHeight;
     try {
-      const reply = await send("POST", "v1/chat/completions", bodyOf(settings, messages), running.signal);
-      if (!reply.ok) throw new Error(await whyOf(reply));
-      for await (const event of eventsOf(reply)) {
-        if (event.data === "[DONE]") break;
-        take(JSON.parse(event.data), message, thought, content, times);
-        list.scrollTop = list.scrollHeight;
-      }
-      said.textContent = "the answer is complete";
-      said.className = "quiet";
+      await receive(bodyOf(settings, messages), shown.take, { signal: running.signal, headers: { "x-session-id": session } });
+      say("the answer is complete");
     } catch (error) {
-      said.textContent = error.name === "AbortError" ? "stopped" : `refused: ${error.message}`;
-      said.className = error.name === "AbortError" ? "quiet" : "bad";
+      const stopped = error.name === "AbortError";
+      say(stopped ? "stopped" : `refused: ${error.message}`, !stopped);
     }
-    clearInterval(tick);
-    told.fill(times.told());
-    drawGaps(gaps, times.gaps());
-    if (message.content !== "") messages.push(message);
-    else shown.remove();
     running = null;
     busy(false);
+    if (shown.root.parentNode === null) return; // another chat was begun
+    if (shown.empty()) shown.root.remove();
+    else messages.push(shown.message);
+    shown.end(...actionsOf(shown));
+  }
+
+  function again() {
+    if (running !== null) return;
+    if (messages[messages.length - 1]?.role === "assistant") {
+      messages.pop();
+      inner.lastElementChild.remove();
+      last = null;
+    }
+    next();
+  }
+
+  function sendResults(shown) {
+    if (running !== null) return;
+    messages.push(...shown.results());
+    next();
   }
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (running !== null || prompt.value.trim() === "") return;
-    messages.push({ role: "user", content: prompt.value.trim() });
-    bubble("user", prompt.value.trim());
+    const [message] = waiting();
+    if (running !== null || message === undefined) return;
+    if (messages.length === 0) inner.replaceChildren();
+    messages.push(message);
+    inner.append(question(prompt.value.trim(), images.list));
     prompt.value = "";
-    answer();
+    images.clear();
+    next();
   });
   prompt.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -192,26 +153,22 @@ export function make(section) {
     }
   });
   stop.addEventListener("click", () => running?.abort());
-  again.addEventListener("click", () => {
-    if (messages[messages.length - 1]?.role === "assistant") {
-      messages.pop();
-      list.lastElementChild.remove();
-    }
-    answer();
-  });
   clear.addEventListener("click", () => {
     running?.abort();
     messages.length = 0;
-    list.replaceChildren();
-    told.replaceChildren();
-    said.textContent = "";
+    last = null;
+    session = newSession();
+    say("");
+    welcome();
   });
-
-  async function listModels() {
-    const { data } = await ask("GET", "v1/models").catch(() => ({ data: [] }));
-    const options = data.map((model) => element("option", { value: model.id }, model.id));
-    settings.model.replaceChildren(element("option", { value: "" }, "the server's"), ...options);
-  }
-  told.fill(makeTimes().told());
-  return { back: listModels };
+  compareButton.addEventListener("click", () => {
+    const is = sides.root.hidden;
+    sides.root.hidden = !is;
+    talk.hidden = is;
+    compareButton.setAttribute("aria-pressed", String(is));
+    if (is) sides.shown();
+  });
+  welcome();
+  look(settings, images, sides); // also for those who may chat only, whom no event reaches
+  return { back: () => look(settings, images, sides) };
 }

@@ -12,16 +12,17 @@ export const key = {
 // Called when the server refuses the key.
 export const keyWanted = new EventTarget();
 
-function headersOf(body) {
-  const headers = {};
+function headersOf(body, more) {
+  const headers = { ...more };
   if (key.get() !== "") headers.authorization = `Bearer ${key.get()}`;
   if (body !== undefined) headers["content-type"] = "application/json";
   return headers;
 }
 
-export async function send(method, path, body, signal) {
+// options: what fetch() takes besides, such as `signal`, and `headers` to add.
+export async function send(method, path, body, options = {}) {
   const answer = await fetch(path, {
-    method, signal, headers: headersOf(body), body: body === undefined ? undefined : JSON.stringify(body),
+    ...options, method, headers: headersOf(body, options.headers), body: body === undefined ? undefined : JSON.stringify(body),
   });
   if (answer.status === 401 || answer.status === 403) keyWanted.dispatchEvent(new Event("wanted"));
   return answer;
@@ -58,6 +59,16 @@ export async function* eventsOf(answer) {
       }
       if (found.data !== "") yield found;
     }
+  }
+}
+
+// Sends a chat's request, and gives the data of each event to `take`.
+export async function receive(body, take, options) {
+  const reply = await send("POST", "v1/chat/completions", body, options);
+  if (!reply.ok) throw new Error(await whyOf(reply));
+  for await (const event of eventsOf(reply)) {
+    if (event.data === "[DONE]") break;
+    take(JSON.parse(event.data));
   }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page /docs: the endpoints of /openapi.json with the fields of their bodies.
+import { switchBy } from "./colours.js";
+import { ask } from "./connection.js";
 import { element, table } from "./elements.js";
 
 const at = (id) => document.getElementById(id);
@@ -47,13 +49,7 @@ function show(doc) {
   });
 }
 
-async function load() {
-  const key = sessionStorage.getItem("key");
-  const answer = await fetch("openapi.json", { headers: key ? { authorization: `Bearer ${key}` } : {} });
-  if (!answer.ok) throw new Error(`status ${answer.status}`);
-  show(await answer.json());
-}
-
-load().catch((error) => {
+switchBy(at("colours"));
+ask("GET", "openapi.json").then(show).catch((error) => {
   at("server").textContent = `openapi.json can't be read: ${error.message}`;
 });

@@ -22,12 +22,14 @@ export function legend(marks) {
   return element("ul", { class: "legend" }, ...marks.map(([mark, text]) => element("li", { class: `mark-${mark}` }, text)));
 }
 
-// A table with a caption; fill() replaces its rows of cells.
+// A table with a caption; fill() replaces its rows of cells, heads() the names of its columns.
 export function table(caption, heads) {
   const body = element("tbody");
-  const row = element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)));
+  const row = element("tr");
   const made = element("table", {}, element("caption", {}, caption), element("thead", {}, row), body);
   const cell = (value) => (value instanceof Node ? element("td", {}, value) : element("td", {}, String(value)));
+  made.heads = (names) => row.replaceChildren(...names.map((name) => element("th", { scope: "col" }, name)));
+  made.heads(heads);
   made.fill = (rows) => body.replaceChildren(...rows.map((cells) => element("tr", {}, ...cells.map(cell))));
   return made;
 }

@@ -7,7 +7,7 @@ import { duration } from "./format.js";
 
 export const PHASES = ["queued", "prefill", "decode", "paused", "swapped", "moving"];
 const NAMES = { paused: "paused (computed again)", swapped: "swapped out", moving: "moving" };
-const LEAST_SPAN = 200, MOST_SPAN = 3600000, BAR = 7;
+const LEAST_SPAN = 200, MOST_SPAN = 3600000, BAR = 14, LOWEST = 120, HIGHEST = 340;
 
 // A life: {id, label, level, tenant, began, ended (null: alive), life: [phase, ms, ...], text}
 function phasesOf(one, now) {
@@ -21,7 +21,7 @@ function phasesOf(one, now) {
 }
 
 export function gantt() {
-  const canvas = picture(340);
+  const canvas = picture(LOWEST);
   canvas.tabIndex = 0;
   const text = element("p", { class: "quiet" }, "Point at a bar, or press the arrow keys up and down, to read of a request.");
   let lives = [], span = 60000, end = null, now = 0, placed = [], chosen = null, drag = null;
@@ -61,23 +61,25 @@ export function gantt() {
 
   function axis(context, from, width, height) {
     const steps = [10, 50, 100, 500, 1000, 5000, 10000, 60000, 300000, 900000];
-    const step = steps.find((ms) => span / ms <= 8) ?? 900000;
+    const step = steps.find((ms) => span / ms <= Math.min(8, width / 75)) ?? 900000;
     context.fillStyle = colour("quiet");
     context.strokeStyle = colour("line");
     context.font = "11px system-ui, sans-serif";
-    for (let at = Math.ceil(from / step) * step; at < from + span; at += step) {
-      const x = ((at - from) / span) * width;
+    for (let ago = Math.ceil((now - from - span) / step) * step; ago <= now - from; ago += step) {
+      const x = ((now - ago - from) / span) * width;
       context.beginPath();
       context.moveTo(x, 0);
       context.lineTo(x, height - 14);
       context.stroke();
-      context.fillText(`-${duration(Math.max(0, now - at))}`, x + 2, height - 3);
+      context.textAlign = x > width - 40 ? "right" : "left";
+      context.fillText(ago === 0 ? "now" : `${duration(Math.abs(ago))} ${ago > 0 ? "ago" : "ahead"}`, x + (x > width - 40 ? -2 : 2), height - 3);
     }
   }
 
   function draw() {
     const to = end ?? now, from = to - span;
     const [found, n] = place(from, to);
+    canvas.style.height = `${Math.min(HIGHEST, Math.max(LOWEST, 18 + n * BAR))}px`;
     const context = canvas.begin(`${found.length} requests in ${duration(span)}, as bars of their phases`);
     const width = canvas.clientWidth, height = canvas.clientHeight;
     const bar = Math.max(1, Math.min(BAR, (height - 18) / Math.max(1, n)));

@@ -2,32 +2,40 @@
 // The frame: which view is shown, the API key, and the stream that feeds the views. A view is
 // a module with make(section), which returns {figures, queues, lives, shown}, all optional:
 // the handlers of each event, and of the moment when the view is shown.
+import { switchBy } from "./colours.js";
 import { follow, key, keyWanted } from "./connection.js";
 import * as chat from "./chat.js";
 import * as now from "./now.js";
 import * as queues from "./queues.js";
+import * as sessions from "./sessions.js";
 import * as policies from "./policies.js";
 import * as whatif from "./whatif.js";
 
 const by = (id) => document.getElementById(id);
 const views = {};
-for (const [name, view] of Object.entries({ chat, now, queues, policies, whatif })) views[name] = view.make(by(name));
+for (const [name, view] of Object.entries({ chat, now, queues, sessions, policies, whatif })) views[name] = view.make(by(name));
 
 views.policies.onNames((names) => views.now.policies(names));
+views.policies.onKnown((known) => views.whatif.known(known));
 
 // ---- which view is shown ---------------------------------------------------------------
 
 function show() {
-  const name = location.hash.slice(1) in views ? location.hash.slice(1) : "now";
+  const name = location.hash.slice(1) in views ? location.hash.slice(1) : "chat";
   for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== name;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  document.body.dataset.view = name;
   document.title = `${document.getElementById(`${name}-title`).textContent} - llmserve`;
   views[name].shown?.();
 }
 window.addEventListener("hashchange", show);
+switchBy(by("colours"));
+window.addEventListener("colours", () => {
+  for (const view of Object.values(views)) view.shown?.(); // pictures are drawn in the new colours
+});
 
 // ---- the key ---------------------------------------------------------------------------
 
@@ -44,7 +52,9 @@ keyWanted.addEventListener("wanted", () => {
 by("change-key").addEventListener("click", askForKey);
 dialog.addEventListener("close", () => {
   declined = dialog.returnValue !== "use";
-  if (!declined) key.set(by("key").value.trim());
+  if (declined) return;
+  key.set(by("key").value.trim());
+  views.chat.back();
 });
 
 // ---- the stream ------------------------------------------------------------------------

@@ -64,20 +64,21 @@ export function make(section) {
   const choose = element("div", { hidden: true }, labelled("instance", instance));
   const top = tiles();
   const memory = cells();
-  const rate = chart(110, [["generated", "decode"]], { span: SPAN, unit: (most) => `${short(most)} tokens/s` });
-  const parts = chart(110, [["run", "prefill"], ["place", "paused"], ["plan", "swapped"]], { span: SPAN, stacked: true, unit: (most) => `${duration(most)} a step` });
-  const attained = chart(110, [["ttft", "prefill"], ["tbt", "decode"]], { span: SPAN, most: 1, unit: percent });
+  const rate = chart(150, [["generated", "decode"]], { span: SPAN, unit: short, title: "tokens/s" });
+  const parts = chart(150, [["run", "prefill"], ["place", "paused"], ["plan", "swapped"]], { span: SPAN, stacked: true, unit: duration, title: "time of a step" });
+  const attained = chart(150, [["ttft", "prefill"], ["tbt", "decode"]], { span: SPAN, most: 1, unit: percent, title: "attained, of the last minute" });
   const stepTable = table("Average step of the last second", ["plan", "place and commit", "run", "sequences"]);
   const kept = table("Requests with deadlines that ended in the last 5 minutes", ["class", ...OUTCOMES, "attained"]);
   const counts = table("Requests by state", ["class or tenant", "running", "preempted", "waiting"]);
   const figures = element("div", { class: "panel wide" });
   const wide = (made) => (made.classList.add("wide"), made);
-  section.append(choose, top, element("div", { class: "panels" },
-    wide(panel("Cache", memory)),
-    panel("Tokens generated", rate),
-    panel("Time of a step", parts, legend([["prefill", "run"], ["paused", "place and commit"], ["swapped", "plan"]]), element("div", { class: "scroll" }, stepTable)),
-    panel("Requests", element("div", { class: "scroll" }, counts)),
-    wide(panel("Deadlines", attained, legend([["prefill", "first token in time (TTFT)"], ["decode", "of those, no gap too long (TBT)"]]), element("div", { class: "scroll" }, kept))), figures));
+  const cache = wide(panel("Cache", memory));
+  const rates = panel("Tokens generated", rate);
+  const step = panel("Time of a step", parts, legend([["prefill", "run"], ["paused", "place and commit"], ["swapped", "plan"]]), element("div", { class: "scroll" }, stepTable));
+  const requests = panel("Requests", element("div", { class: "scroll" }, counts));
+  const deadlines = wide(panel("Deadlines", attained, legend([["prefill", "first token in time (TTFT)"], ["decode", "of those, no gap too long (TBT)"]]), element("div", { class: "scroll" }, kept)));
+  const idle = element("p", { class: "quiet" }, "No request runs, and none has ended: ask something in Chat.");
+  section.append(choose, top, idle, element("div", { class: "panels" }, cache, rates, step, requests, deadlines, figures));
 
   const verdicts = makeVerdicts();
   const history = [];
@@ -86,9 +87,20 @@ export function make(section) {
   function drawCounts() {
     const of = queues.instances[instance.value];
     const state = (name, i) => of.counts[name]?.[i] ?? 0;
-    const rows = LEVELS.map((level, i) => [level === "none" ? "no class" : level, state("running", i), state("preempted", i) + state("moving", i), state("waiting", i)]);
+    const rows = LEVELS.map((level, i) => [level === "none" ? "no class" : level.replace("_", " "), state("running", i), state("preempted", i) + state("moving", i), state("waiting", i)]);
     for (const [name, states] of Object.entries(of.tenants)) rows.push([name, states.running ?? 0, (states.preempted ?? 0) + (states.moving ?? 0), states.waiting ?? 0]);
-    counts.fill(rows);
+    const some = rows.filter(([, ...states]) => states.some((n) => n > 0));
+    counts.fill(some);
+    requests.hidden = some.length === 0;
+  }
+
+  // The outcomes that some request had, by class.
+  function drawKept() {
+    const rows = LEVELS.map((level) => [level === "none" ? "no class" : level.replace("_", " "), verdicts.count(level)]).filter(([, n]) => sum(n) > 0);
+    const had = OUTCOMES.map((_, i) => i).filter((i) => i === 0 || rows.some(([, n]) => n[i] > 0));
+    deadlines.hidden = rows.length === 0;
+    kept.heads(["class", ...had.map((i) => OUTCOMES[i]), "attained"]);
+    kept.fill(rows.map(([name, n]) => [name, ...had.map((i) => n[i]), percent(n[0] / sum(n))]));
   }
 
   function drawPolicies(of) {
@@ -102,28 +114,31 @@ export function make(section) {
       children.push(element("h4", {}, id), list, element("p", { class: "quiet" }, meanings[id] ?? "Its README says what they are."));
     }
     figures.replaceChildren(...children);
+    figures.hidden = children.length === 1;
   }
 
   const policyNames = {};
   function draw() {
     if (section.hidden || last === null) return;
-    const of = last.instances[instance.value], rates = history[history.length - 1]?.values;
+    const of = last.instances[instance.value], now = history[history.length - 1]?.values;
     const memoryUsed = 1 - of.memory.device_units_free / Math.max(1, of.memory.device_units);
-    top.fill([["running", whole(of.running)], ["preempted", whole(of.preempted)], ["waiting", whole(of.waiting)],
-      ["tokens/s", rates ? short(rates.generated) : "-"], ["steps/s", rates ? short(rates.steps) : "-"], ["cache in use", percent(memoryUsed)],
+    const paused = of.preempted + of.recomputed + of.swapped > 0;
+    top.fill([["running", whole(of.running)], ["waiting", whole(of.waiting)], ...(paused ? [["preempted", whole(of.preempted)]] : []),
+      ["tokens/s", now ? short(now.generated) : "-"], ["steps/s", now ? short(now.steps) : "-"], ["cache in use", percent(memoryUsed)],
       ["ended", whole(last.ended)], ["generation", String(last.generation)]]);
-    if (rates) {
-      rate.draw(history, `tokens generated a second over five minutes, now ${short(rates.generated)}`);
-      parts.draw(history, `time of a step: run ${duration(rates.run)}, place and commit ${duration(rates.place)}, plan ${duration(rates.plan)}`);
-      stepTable.fill([[duration(rates.plan), duration(rates.place), duration(rates.run), short(rates.sequences)]]);
+    const ran = of.steps.n > 0;
+    idle.hidden = ran;
+    rates.hidden = step.hidden = !ran || history.length < 2;
+    if (!rates.hidden) {
+      rate.draw(history, `tokens generated a second over five minutes, now ${short(now.generated)}`);
+      parts.draw(history, `time of a step: run ${duration(now.run)}, place and commit ${duration(now.place)}, plan ${duration(now.plan)}`);
+      stepTable.fill([[duration(now.plan), duration(now.place), duration(now.run), short(now.sequences)]]);
     }
     const share = (value) => (Number.isNaN(value) ? "not known" : percent(value));
     const lately = verdicts.attained();
+    drawKept();
     attained.draw(history, `attainment of each last minute: of first tokens ${share(lately.ttft)}, of gaps ${share(lately.tbt)}`);
-    kept.fill(LEVELS.map((level) => {
-      const n = verdicts.count(level);
-      return [level === "none" ? "no class" : level, ...n, sum(n) > 0 ? percent(n[0] / sum(n)) : "-"];
-    }));
+    requests.hidden = queues === null;
     if (queues !== null) {
       memory.draw(of, queues.instances[instance.value], policyNames.cache);
       drawCounts();

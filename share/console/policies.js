@@ -23,7 +23,7 @@ export function make(section) {
   const lists = element("div");
   const experimental = element("input", { type: "checkbox", id: "experimental" });
   const controls = []; // {section, name, control, was, param, row}
-  let known = null, names = () => {};
+  let known = null, names = () => {}, tellKnown = () => {};
 
   section.append(
     element("p", { class: "quiet" }, "What is applied here runs until the next reload without it: the file stays as it is. ",
@@ -99,6 +99,7 @@ export function make(section) {
       return;
     }
     names(Object.fromEntries(KINDS.map((kind) => [kind, known[kind].name])));
+    tellKnown(known);
     draw();
   }
 
@@ -139,6 +140,7 @@ export function make(section) {
   return {
     back: () => read(),
     onNames: (told) => (names = told),
+    onKnown: (told) => (tellKnown = told),
     // Another client has reloaded, and no change is pending in this page.
     figures(data) {
       if (known !== null && data.generation !== known.generation && changed().length === 0) {

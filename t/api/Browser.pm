@@ -83,16 +83,17 @@ sub note_event {
     return;
 }
 
-# Answers requests of the page whose path is in {instead}, {PATH => sub { (status, JSON) }}, in
-# the server's place; the others go on.
+# Answers requests of the page whose path is in {instead}, {PATH => sub { (status, JSON, or the
+# bytes of a stream of events) }}, in the server's place; the others go on.
 sub answer_request {
     my ($self, $p) = @_;
     my ($path) = $p->{request}{url} =~ m{^\w+://[^/]+/([^?#]*)};
     my $answer = $self->{instead}{$path};
     return $self->tell('Fetch.continueRequest', { requestId => $p->{requestId} }) if !defined $answer;
     my ($status, $data) = $answer->($p->{request}{method}, $p->{request}{postData});
-    return $self->tell('Fetch.fulfillRequest', { requestId => $p->{requestId}, responseCode => $status, body => encode_base64($json->encode($data), ''),
-        responseHeaders => [{ name => 'content-type', value => 'application/json' }] });
+    my ($type, $body) = ref $data ? ('application/json', $json->encode($data)) : ('text/event-stream', $data);
+    return $self->tell('Fetch.fulfillRequest', { requestId => $p->{requestId}, responseCode => $status, body => encode_base64($body, ''),
+        responseHeaders => [{ name => 'content-type', value => $type }] });
 }
 
 # Requests for these paths are answered by the test.
@@ -170,11 +171,11 @@ sub fill {
     return $self->value("(() => { const one = document.querySelector($where); one.value = $what; one.dispatchEvent(new Event('input', {bubbles: true})); })()");
 }
 
-# The first button in sight with this text.
+# The first button in sight with this text that can be pressed.
 sub click {
     my ($self, $text) = @_;
     my $what = quoted($text);
-    my $button = "[...document.querySelectorAll('button')].find((one) => one.checkVisibility() && one.textContent.startsWith($what))";
+    my $button = "[...document.querySelectorAll('button')].find((one) => one.checkVisibility() && !one.disabled && one.textContent.startsWith($what))";
     $self->becomes("$button !== undefined");    # one that was used says so for a moment
     return $self->value("$button.click()");
 }

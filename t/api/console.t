@@ -3,7 +3,7 @@
 # The console in a real browser: every view under load, a chat, a change that is accepted and
 # one that is refused, a key, a server that goes away and comes back. There must be no error
 # in the browser's console and no request to another host, and everything must be usable
-# without sight or without a mouse. With LLS_PICTURE=FILE it makes the README's picture.
+# without sight or without a mouse.
 use strict;
 use warnings;
 use FindBin;
@@ -75,12 +75,19 @@ END { local $?; leave() }
 
 # ---- each view ------------------------------------------------------------------------------
 $browser->open_page($console);
-ok $browser->becomes("location.pathname === '/console' && document.title.startsWith('Now')"), 'the first view is Now';
+$browser->becomes('document.getElementById("now") !== null');
+# The texts that are drawn on canvases.
+$browser->value('window.drawn = new Set(); const drawText = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...more) { window.drawn.add(text); return drawText.call(this, text, ...more) }; 0');
+ok $browser->becomes("location.pathname === '/console' && document.title.startsWith('Chat')"), 'the first view is the chat';
 ok $browser->becomes("document.getElementById('server').textContent === 'demo-model'"), '  which says what is served';
+ok shows('now'), 'Now';
 ok $browser->becomes("document.querySelector('#now .tiles').innerText.match(/running\\s+[1-9]/)"), '  how many run';
 ok $browser->becomes($has->('ann')), '  of which tenants';
 ok $browser->becomes($has->('scheduler apt') . ' && ' . $has->('U_R and U_W')), '  what the policies say, with its meaning';
 ok $browser->becomes("/cache: \\d/.test(document.querySelector('#now canvas').getAttribute('aria-label'))"), '  and draws the cache';
+ok $browser->becomes("['tokens/s', 'time of a step', 'attained, of the last minute', '100 %', '30 s ago', 'now', '0'].every((text) => window.drawn?.has(text))"), '  charts have axes, with units';
+is $browser->value("[...document.querySelectorAll('#now .panel')].filter((one) => one.checkVisibility() && one.innerText.trim().split(/\\n/).length < 2 && one.querySelector('canvas') === null).length"), 0, '  and no card is empty';
 ok shows('queues'), 'Queues';
 ok $browser->becomes("document.querySelectorAll('#queues tbody tr').length > 10"), '  has rows';
 ok $browser->becomes("/^[1-9]\\d* requests in/.test(document.querySelector('#queues canvas').getAttribute('aria-label'))"), '  and bars';
@@ -96,7 +103,7 @@ $browser->fill('#chat .ask textarea', 'List five animals.');
 $browser->click('Send');
 ok $browser->becomes($has->('the answer is complete')), 'an answer comes';
 cmp_ok $browser->value("document.querySelector('#chat .assistant').textContent.length"), '>', 5, '  with text';
-like $browser->value("document.querySelector('#chat .tiles').innerText"), qr/first token\s+\d.*tokens\/s/s, '  and its times';
+like $browser->value("document.querySelector('#chat .times').innerText"), qr/first token \d.*\d tokens/, '  and its times';
 $browser->click('Regenerate');
 ok $browser->becomes($has->('waiting for') . ' || ' . $has->('is complete')), 'another answer is asked for';
 ok $browser->becomes($has->('the answer is complete') . " && document.querySelectorAll('#chat .assistant').length === 1"), '  in place of the first';
@@ -203,24 +210,37 @@ $browser->answer('admin/whatif' => sub {
     return $asked{policies}[0] eq 'nonsense' ? (400, { error => { message => "there is no scheduler 'nonsense'" } }) : (202, { id => 'w-1' });
 });
 shows('whatif');
-$browser->fill('#whatif input', 'nonsense');
+$browser->fill('#whatif [data-name=candidates]', '');
+$browser->value("(() => { const by = (name) => [...document.querySelectorAll('#whatif select')].find((one) => one.labels[0].textContent === name);
+    by('scheduler').value = 'srpt'; by('predictor').value = 'fixed' })()");
+$browser->fill("#whatif [data-name=$_->[0]]", $_->[1]) for ['parameter', 'max_seqs'], ['from', 2], ['to', 4];
+$browser->click('Add');
+ok $browser->becomes($has->('max_seqs: a range has an end and a step')), '  pickers: half a range is refused';
+$browser->fill('#whatif [data-name=step]', 2);
+$browser->click('Add');
+is $browser->value("document.querySelector('#whatif [data-name=candidates]').value"), 'srpt+paged+fixed:max_seqs=2..4:2', '  they add policies with a range';
+$browser->click('srpt+paged+fixed:max_seqs=2..4:2');
+is $browser->value("document.querySelector('#whatif [data-name=candidates]').value"), '', '  which a click removes';
+$browser->fill('#whatif [data-name=candidates]', 'nonsense');
 $browser->click('What if?');
 ok $browser->becomes($has->("Refused: there is no scheduler 'nonsense'")), '  a wrong question is refused, with the reason';
-$browser->fill('#whatif input', 'fcfs, srpt:max_seqs=4');
+$browser->fill('#whatif [data-name=candidates]', 'fcfs, srpt:max_seqs=4');
 $browser->click('What if?');
 ok $browser->becomes("!document.querySelector('#whatif progress').hidden && document.querySelector('#whatif progress').value === 0.25"), '  what is simulated is shown';
 is_deeply \%asked, { policies => ['fcfs', 'srpt:max_seqs=4'], objective => 'auto' }, '  as it was asked';
 ok $browser->becomes($has->('Best: fcfs. 400 requests in 1.0 min. Simulated and served may be 6.7 % apart: smaller differences are not told (~), nor those that would end on a machine 5.5 % faster or slower.')), '  the best, and how far that can be told';
 is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join()).join('; ')"),
-    "as it was served,1.50,210 ms,-,,; simulated: apt+paged+none, which runs,1.60,200 ms,-,,; fcfs,2.50,-,95 %,+56.0 %,Apply; sjf,1.63,-,-,+2.0 % ~,Apply; nonesuch,-,-,-,no scheduler 'nonesuch',",
-    '  beside what was served and what runs';
+    "as it was served,1.50,210 ms,-,,; simulated: apt+paged+none, which runs,1.60,200 ms,-,,; fcfs,2.50,-,95 %,+56.0 %,Apply; sjf,1.63,-,-,+2.0 % ~,; nonesuch,-,-,-,no scheduler 'nonesuch',",
+    '  beside what was served and what runs, with a button where a difference is told';
+like $browser->value("document.querySelector('#whatif canvas').getAttribute('aria-label')"), qr/\Afcfs \+56 %, sjf \+2.0 %\z/, '  and as a picture';
+ok $browser->value("['fcfs', '+56 %', '0 %'].every((text) => window.drawn.has(text))"), '  with an axis';
 $browser->click('Apply');
 ok $browser->becomes($has->('fcfs runs')), '  and applied';
 is decode_json($server->get('/admin/policies')->{content})->{scheduler}{name}, 'fcfs', '  indeed';
 is $server->post('/admin/reload', '')->{status}, 200, '  until the file is read again';
 
 # ---- for everybody ------------------------------------------------------------------------------
-for my $view (qw(now queues policies whatif chat)) {
+for my $view (qw(now queues sessions policies whatif chat)) {
     shows($view);
     for my $scheme (qw(dark light)) {
         $browser->scheme($scheme);
@@ -236,23 +256,14 @@ is_deeply [grep { !$roles{$_} } qw(banner navigation main status)], [], 'landmar
 $browser->value("document.querySelector('.skip').focus()");
 my %reached;
 for (1 .. 12) { $browser->press('Tab'); $reached{ $browser->value('document.activeElement.textContent.trim()') } = 1 }
-is_deeply [grep { !$reached{$_} } qw(Chat Now Queues Policies), 'What if', 'API key'], [], 'the keyboard reaches the views';
-
-# ---- the picture -----------------------------------------------------------------------------------
-shows('now');
-$browser->size(1200, 1180);
-ok $browser->becomes("document.querySelector('#now .tiles').innerText.match(/steps\\/s\\s+\\d/)"), 'Now goes on';
-sleep 20 if defined $ENV{LLS_PICTURE};
-my $picture = $browser->picture;
-cmp_ok length $picture, '<=', 200_000, 'a picture of it has less than 200 KB';
-LlmServer::write_file($ENV{LLS_PICTURE}, $picture) if defined $ENV{LLS_PICTURE};
+is_deeply [grep { !$reached{$_} } qw(Chat Now Queues Sessions Policies), 'What if', 'API key'], [], 'the keyboard reaches the views';
 
 # ---- what if, of the server ------------------------------------------------------------------------------
 leave();
 $browser->answer('admin/whatif' => undef);
 shows('chat');
 shows('whatif');
-$browser->fill('#whatif input', 'fcfs, srpt:max_seqs=4');
+$browser->fill('#whatif [data-name=candidates]', 'fcfs, srpt:max_seqs=4');
 $browser->click('What if?');
 ok $browser->becomes("[...document.querySelectorAll('#whatif tbody tr')].length === 4 && document.querySelector('#whatif tbody').innerText.includes('srpt')"), 'the server simulates what it has served';
 like $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => row.cells[0].textContent).join(';')"),
@@ -270,6 +281,9 @@ is_deeply [$browser->faint], [], '  in words that can be read';
 $browser->fill('#key', 'secret');
 $browser->value("document.getElementById('key-use').click()");
 ok $browser->becomes("document.getElementById('server').textContent === 'demo-model'"), '  with which the page goes on';
+shows('now');
+ok $browser->becomes("document.querySelector('#now').innerText.includes('No request runs')"), '  a server that has done nothing';
+is $browser->value("[...document.querySelectorAll('#now .panel')].filter((one) => one.checkVisibility()).map((one) => one.querySelector('h3').textContent).join()"), 'Cache,What the policies say', '  has no empty cards';
 is $browser->value('sessionStorage.getItem("llmserve key")'), 'secret', '  and which is kept for the tab';
 is $browser->value('localStorage.length + document.cookie.length'), 0, '  and nowhere else';
 
