@@ -2,7 +2,7 @@
 // A chat with the model: the conversation, and the composer below it. A conversation is a
 // session of the server (x-session-id), so that its beginning is still in the cache.
 import { compare } from "./compare.js";
-import { ask, receive } from "./connection.js";
+import { ask, receive, watch } from "./connection.js";
 import { element, labelled } from "./elements.js";
 import { pictures } from "./images.js";
 import { answer, question } from "./message.js";
@@ -168,6 +168,7 @@ export function make(section) {
     compareButton.setAttribute("aria-pressed", String(is));
     if (is) sides.shown();
   });
+  settings.model.addEventListener("change", () => watch(settings.model.value));
   welcome();
   look(settings, images, sides); // also for those who may chat only, whom no event reaches
   return { back: () => look(settings, images, sides) };

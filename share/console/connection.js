@@ -19,9 +19,29 @@ function headersOf(body, more) {
   return headers;
 }
 
+// A server of several models answers /admin for one of them: for this one, where it is named.
+let watched = "";
+let stream = null; // aborts the stream of events
+
+// Shows another model in the views of /admin, if the server has several.
+export function watch(name) {
+  if (watched === "" || name === "" || name === watched) return;
+  watched = name;
+  stream?.abort();
+}
+
+// The first model that is loaded; a server of several refuses to answer for none of them.
+async function chooseWatched() {
+  const { data } = await ask("GET", "v1/models");
+  const models = data.filter((model) => model.status !== undefined);
+  watched = (models.find((model) => model.status.value === "loaded") ?? models[0])?.id ?? "";
+}
+
+const placeOf = (path) => (watched !== "" && path.startsWith("admin/") ? `${path}?model=${encodeURIComponent(watched)}` : path);
+
 // options: what fetch() takes besides, such as `signal`, and `headers` to add.
 export async function send(method, path, body, options = {}) {
-  const answer = await fetch(path, {
+  const answer = await fetch(placeOf(path), {
     ...options, method, headers: headersOf(body, options.headers), body: body === undefined ? undefined : JSON.stringify(body),
   });
   if (answer.status === 401 || answer.status === 403) keyWanted.dispatchEvent(new Event("wanted"));
@@ -79,7 +99,9 @@ const pause = (ms) => new Promise((wake) => setTimeout(wake, ms));
 export async function follow(onEvent, onTrouble) {
   for (let wait = 500; ; wait = Math.min(2 * wait, 5000)) {
     try {
-      const answer = await send("GET", "admin/events");
+      stream = new AbortController();
+      const answer = await send("GET", "admin/events", undefined, { signal: stream.signal });
+      if (answer.status === 400 && watched === "") await chooseWatched();
       if (!answer.ok) {
         onTrouble(await whyOf(answer));
       } else {

@@ -203,6 +203,21 @@ ok $browser->becomes("document.querySelector('#chat .bar option').textContent ==
 ok says('List five animals.'), '  asks';
 is $browser->value("document.querySelector('#chat .talk [role=status]').textContent"), 'the answer is complete', '  and is answered';
 
+# ---- several models ------------------------------------------------------------------------------------
+is $server->stop, 0, 'the server ends well';
+$server = LlmServer->serve("[models]\none = $model\ntwo = $model\n[model.two]\nplugins.scheduler = fcfs\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 4MiB\n");
+$served{ $server->{address} } = 1;
+$browser->open_page("http://$server->{address}/console");
+$browser->click('Side by side');
+$browser->becomes("document.querySelectorAll('#chat .side select')[0].options.length === 2");
+$browser->fill('#chat .compare textarea', 'List five animals.');
+$browser->click('Compare');
+ok $browser->becomes($has->('both have answered')), 'several models: two answer at once, each by its own policies';
+ok $browser->becomes("/^(?:one|two)\$/.test(document.getElementById('server')?.textContent)"), '  the page shows one';
+$browser->value("(() => { const one = document.querySelector('#chat .bar select'); one.value = document.getElementById('server').textContent === 'one' ? 'two' : 'one'; window.picked = one.value;
+    one.dispatchEvent(new Event('change')) })()");
+ok $browser->becomes("document.getElementById('server').textContent === window.picked"), '  then the other, which is picked';
+
 is_deeply $browser->{errors}, [], 'no error in the console';
 is_deeply [grep { !$served{$_} } keys %{ $browser->{hosts} }], [], 'no request to another host';
 undef $browser;
