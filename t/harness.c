@@ -3,6 +3,7 @@
 #include "t/harness.h"
 
 #include "core/model/architecture.h"
+#include "core/model/heads.h"
 #include "kernels/cpu/device.h"
 #include "kernels/builtin.h"
 
@@ -74,6 +75,7 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
   struct lls_engine_options engine = {
       .model_path = path,
       .dummy = o->dummy,
+      .weights = o->weights,
       .cache_element = o->element,
       .max_tokens = o->max_tokens,
       .max_sequences = o->max_sequences,
@@ -93,6 +95,7 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .clock = o->sim != NULL ? lls_sim_now : o->clock,
       .clock_context = o->clock != NULL ? o->clock_context : h->devices[i],
       .weights_of = h->engines[0],
+      .keeps_hidden = o->heads,
   };
   return lls_engine_create(&engine, &h->config, h->devices[i], &h->engines[i], err);
 }
@@ -102,10 +105,12 @@ static int create_draft(struct harness *h, const struct harness_options *o, uint
                         struct lls_error *err)
 {
   char path[4096];
-  if (o->draft_model == NULL)
+  if (o->draft_model == NULL && !o->heads)
     return 0;
-  int rc = lls_model_config_read(source(o->draft_model, path, sizeof path),
-                                 &h->draft_config, err);
+  source(o->heads ? o->model : o->draft_model, path, sizeof path);
+  int rc = o->heads
+               ? lls_heads_config_read(path, o->dummy, &h->config, &h->draft_config, err)
+               : lls_model_config_read(path, &h->draft_config, err);
   struct lls_device_options device = {
       .threads = 1,
       .max_rows = o->draft_rows,
@@ -127,6 +132,9 @@ static int create_draft(struct harness *h, const struct harness_options *o, uint
   const struct lls_engine_options engine = {
       .model_path = path,
       .dummy = o->dummy,
+      .weights = o->heads ? o->weights : LLS_WEIGHTS_AUTO,
+      .ends_of = o->heads ? h->engines[i] : NULL,
+      .weights_of = o->heads && i > 0 ? h->draft_engines[0] : NULL,
       .cache_element = o->element,
       .max_tokens = o->draft_rows,
       .max_sequences = o->max_sequences,
@@ -143,8 +151,10 @@ static int create_draft(struct harness *h, const struct harness_options *o, uint
 static int create_instance(struct harness *h, const struct harness_options *o, uint32_t i,
                            struct lls_error *err)
 {
-  int rc = create_draft(h, o, i, err);
-  return rc < 0 ? rc : create_engine(h, o, i, err);
+  int rc = o->heads ? 0 : create_draft(h, o, i, err);
+  if (rc == 0)
+    rc = create_engine(h, o, i, err);
+  return rc == 0 && o->heads ? create_draft(h, o, i, err) : rc;
 }
 
 static int create_engines(struct harness *h, const struct harness_options *o,

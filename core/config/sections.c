@@ -478,7 +478,8 @@ static const struct lls_param plugins_params[] = {
                   "drafter; the scheduler may choose fewer"),
     LLS_PARAM_PATH(plugins, draft_model, "",
                    "folder or GGUF file of a small model with the same tokens, which "
-                   "guesses for the drafters model and auto; empty: none"),
+                   "guesses for the drafters model, heads and auto; empty: the model's "
+                   "own layer that guesses (MTP), if it has one"),
     LLS_PARAM_BYTES(plugins, draft_cache, "1GiB", 1048576, 1125899906842624,
                     "cache of the draft model, of each instance; answers that find no "
                     "room in it have no guesses of it"),

@@ -53,7 +53,7 @@ struct lls_draft_sequence *lls_draft_cache_find(struct lls_draft_cache *c, uint3
   give_back(c, s);
   s->begun = true;
   s->id = id;
-  s->length = s->n_guesses = 0;
+  s->length = s->n_guesses = s->first = 0;
   return s;
 }
 

@@ -18,6 +18,7 @@ struct lls_draft_sequence {
   bool begun;
   uint64_t id;       /* of the request; another one's is not its own */
   uint32_t computed; /* tokens in the cache, guesses included */
+  uint32_t first;    /* place in the text of the first of them: 0, but for heads */
   /* The last guesses, made behind a text of `length` tokens. */
   uint32_t length, n_guesses;
   int32_t guesses[LLS_MAX_DRAFTS];

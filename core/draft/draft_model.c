@@ -7,31 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/least.h"
-#include "core/draft/draft_cache.h"
-#include "core/draft/pass_time.h"
-#include "core/engine/engine.h"
-
-/* One request's part of a pass. */
-struct turn {
-  struct lls_draft_ask *ask;
-  struct lls_draft_sequence *sequence;
-  struct lls_group_list list;
-  struct lls_block_table table;
-  struct lls_sampling sampling;
-};
-
-struct lls_draft_model {
-  struct lls_draft_model_options options;
-  uint32_t max_rows, max_sequences, max_context, vocabulary;
-  struct lls_draft_cache cache;
-  struct lls_pass_time time;
-  struct turn *turns;                /* (max_sequences) of which n are in the pass */
-  struct lls_engine_sequence *batch; /* (max_sequences) */
-  uint32_t n, n_rows;
-  uint64_t run; /* number of this run */
-  bool failed, told;
-  struct lls_error failure;
-};
+#include "core/draft/draft_internal.h"
 
 const char *lls_draft_model_why_not(const struct lls_engine *engine)
 {
@@ -45,16 +21,11 @@ const char *lls_draft_model_why_not(const struct lls_engine *engine)
   return NULL;
 }
 
-static int64_t now_ns(const struct lls_draft_model *m)
-{
-  return m->options.clock(m->options.clock_context);
-}
-
 /* ---- a pass -------------------------------------------------------------------- */
 
-static void begin_pass(struct lls_draft_model *m)
+void lls_draft_pass_begin(struct lls_draft_model *m)
 {
-  m->n = m->n_rows = 0;
+  m->n = m->n_rows = m->n_draws = 0;
 }
 
 /* How the guess after those made so far is drawn. */
@@ -71,23 +42,25 @@ static struct lls_sampling next_draw(const struct lls_draft_ask *a)
   return s;
 }
 
-/* Adds the next `rows` tokens of a request to the pass; the last of them draws a guess if
- * it is the text's last, too. */
-static void add(struct lls_draft_model *m, struct lls_draft_ask *a,
-                struct lls_draft_sequence *s, uint32_t rows)
+void lls_draft_pass_add(struct lls_draft_model *m, struct lls_draft_ask *a,
+                        struct lls_draft_sequence *s, uint32_t rows, const void *hidden)
 {
-  struct turn *t = &m->turns[m->n];
-  *t = (struct turn){.ask = a, .sequence = s, .sampling = next_draw(a)};
+  struct lls_draft_turn *t = &m->turns[m->n];
+  *t = (struct lls_draft_turn){.ask = a, .sequence = s, .sampling = next_draw(a)};
   t->list = (struct lls_group_list){.entries = s->entries, .n_entries = s->n_blocks};
   t->table = (struct lls_block_table){.n_groups = 1, .lists = &t->list};
   m->batch[m->n++] = (struct lls_engine_sequence){
-      .tokens = a->tokens + s->computed,
+      .tokens = a->tokens + s->first + s->computed,
+      .hidden = hidden,
       .n_tokens = rows,
       .context = s->computed,
       .table = &t->table,
-      .sampling = s->computed + rows == a->n_tokens + a->n ? &t->sampling : NULL,
+      .sampling = s->first + s->computed + rows == a->n_tokens + a->n && a->n < a->max
+                      ? &t->sampling
+                      : NULL,
   };
   m->n_rows += rows;
+  m->n_draws += m->batch[m->n - 1].sampling != NULL;
 }
 
 /* Notes that the pass has computed its rows, and takes the guesses. */
@@ -107,18 +80,19 @@ static void take(struct lls_draft_model *m, const struct lls_engine_result *resu
   }
 }
 
-static void compute(struct lls_draft_model *m)
+void lls_draft_pass_compute(struct lls_draft_model *m)
 {
   struct lls_engine_batch batch = {.n_sequences = m->n, .sequences = m->batch};
   struct lls_engine_result result = {0};
-  int64_t began_ns = now_ns(m);
+  int64_t began_ns = lls_draft_now(m);
   int rc = lls_engine_submit(m->options.engine, &batch, &m->failure);
   if (rc == 0)
     rc = lls_engine_wait(m->options.engine, &result, &m->failure);
   m->failed = rc < 0;
   if (rc < 0)
     return;
-  lls_pass_time_add(&m->time, m->n_rows, now_ns(m) - began_ns);
+  if (!m->is_heads || m->n_draws > 0) /* without the head a pass takes a part of it */
+    lls_pass_time_add(&m->time, m->n_rows, lls_draft_now(m) - began_ns);
   take(m, &result);
 }
 
@@ -134,16 +108,16 @@ static void warm_up(struct lls_draft_model *m)
     uint32_t n = lls_least_u32(rows[i], lls_least_u32(m->max_rows, m->max_context - 1));
     struct lls_draft_ask a = {.tokens = tokens, .n_tokens = n + 1};
     struct lls_draft_sequence *s = lls_draft_cache_find(&m->cache, 0, i);
-    begin_pass(m);
+    lls_draft_pass_begin(m);
     if (!lls_draft_cache_reserve(&m->cache, s, n, 0))
       continue;
-    add(m, &a, s, n);
-    compute(m);
+    lls_draft_pass_add(m, &a, s, n, NULL);
+    lls_draft_pass_compute(m);
     if (i == 0)
       m->time = (struct lls_pass_time){0};
   }
   lls_draft_cache_drop(&m->cache, 0);
-  begin_pass(m);
+  lls_draft_pass_begin(m);
 }
 
 int lls_draft_model_create(const struct lls_draft_model_options *o,
@@ -159,12 +133,16 @@ int lls_draft_model_create(const struct lls_draft_model_options *o,
   m->max_sequences = caps->max_sequences;
   m->max_context = caps->max_context;
   m->vocabulary = lls_engine_config(o->engine)->vocab;
+  m->is_heads = lls_engine_config(o->engine)->joins;
+  if (m->is_heads)
+    m->hidden = malloc(m->max_sequences * lls_engine_hidden_bytes(o->engine));
   m->turns = calloc(m->max_sequences, sizeof *m->turns);
   m->batch = calloc(m->max_sequences, sizeof *m->batch);
   uint32_t units = lls_form_units(pool, LLS_FORM_KV);
   int rc = lls_draft_cache_init(&m->cache, o->slots, pool->device_units / units, units,
                                 pool->block_tokens);
-  if (rc < 0 || m->turns == NULL || m->batch == NULL) {
+  bool lacks = m->is_heads && m->hidden == NULL;
+  if (rc < 0 || lacks || m->turns == NULL || m->batch == NULL) {
     lls_draft_model_destroy(m);
     return -ENOMEM;
   }
@@ -180,6 +158,7 @@ void lls_draft_model_destroy(struct lls_draft_model *m)
   lls_draft_cache_free(&m->cache);
   free(m->turns);
   free(m->batch);
+  free(m->hidden);
   free(m);
 }
 
@@ -198,12 +177,11 @@ static bool can_read(const struct lls_draft_model *m, const struct lls_draft_ask
   return true;
 }
 
-/* Returns how many rows a pass may have until end_ns. */
-static uint32_t room_until(const struct lls_draft_model *m, int64_t end_ns)
+uint32_t lls_draft_pass_room(const struct lls_draft_model *m, int64_t end_ns)
 {
   if (end_ns == LLS_NEVER)
     return m->max_rows;
-  int64_t left_ns = end_ns - now_ns(m);
+  int64_t left_ns = end_ns - lls_draft_now(m);
   return left_ns > 0 ? lls_pass_time_rows(&m->time, left_ns, m->max_rows) : 0;
 }
 
@@ -225,7 +203,7 @@ static void add_first(struct lls_draft_model *m, struct lls_draft_ask *asks, uin
     }
     uint32_t rows = lls_least_u32(wanted, room - m->n_rows);
     if (lls_draft_cache_reserve(&m->cache, s, a->n_tokens, m->run))
-      add(m, a, s, rows);
+      lls_draft_pass_add(m, a, s, rows, NULL);
   }
 }
 
@@ -233,13 +211,13 @@ static void add_first(struct lls_draft_model *m, struct lls_draft_ask *asks, uin
 static void add_next(struct lls_draft_model *m)
 {
   uint32_t before = m->n;
-  begin_pass(m);
+  lls_draft_pass_begin(m);
   for (uint32_t i = 0; i < before; i++) {
     struct lls_draft_ask *a = m->turns[i].ask;
     struct lls_draft_sequence *s = m->turns[i].sequence;
     bool goes_on = s->computed == a->n_tokens + a->n - 1 && a->n > 0 && a->n < a->max;
     if (goes_on && lls_draft_cache_reserve(&m->cache, s, s->computed + 1, m->run))
-      add(m, a, s, 1);
+      lls_draft_pass_add(m, a, s, 1, NULL);
   }
 }
 
@@ -268,24 +246,24 @@ static void settle(struct lls_draft_model *m, struct lls_draft_ask *asks, uint32
 int64_t lls_draft_model_run(struct lls_draft_model *m, struct lls_draft_ask *asks,
                             uint32_t n, int64_t budget_ns)
 {
-  int64_t began_ns = now_ns(m);
+  int64_t began_ns = lls_draft_now(m);
   int64_t end_ns = budget_ns > 0 ? began_ns + budget_ns : LLS_NEVER;
   if (m->failed || n == 0)
     return 0;
   settle(m, asks, n);
-  uint32_t room = room_until(m, end_ns);
+  uint32_t room = lls_draft_pass_room(m, end_ns);
   if (room == 0)
     lls_pass_time_doubt(&m->time);
-  begin_pass(m);
+  lls_draft_pass_begin(m);
   add_first(m, asks, n, room, false);
   add_first(m, asks, n, room, true);
   while (m->n > 0 && !m->failed) {
-    compute(m);
+    lls_draft_pass_compute(m);
     add_next(m);
-    if (m->n > 0 && room_until(m, end_ns) < m->n_rows)
+    if (m->n > 0 && lls_draft_pass_room(m, end_ns) < m->n_rows)
       break;
   }
-  return now_ns(m) - began_ns;
+  return lls_draft_now(m) - began_ns;
 }
 
 int64_t lls_draft_model_pass_ns(const struct lls_draft_model *m, uint32_t rows)
@@ -297,6 +275,8 @@ uint32_t lls_draft_model_behind(struct lls_draft_model *m, uint32_t slot,
                                 uint64_t request, const int32_t *tokens,
                                 uint32_t n_tokens)
 {
+  if (m->is_heads) /* they have read all that the model has computed */
+    return 1;
   struct lls_draft_sequence *s = lls_draft_cache_find(&m->cache, slot, request);
   lls_draft_cache_settle(s, tokens, n_tokens);
   return n_tokens - s->computed;

@@ -47,6 +47,16 @@ struct lls_draft_ask {
   float odds[LLS_MAX_DRAFTS]; /* probability that the draft model gives each */
 };
 
+/* Rows that the model's step has computed, which heads read. */
+struct lls_draft_read {
+  struct lls_draft_ask *ask; /* the request, and its guesses; with max = 0: none */
+  const void *hidden;        /* (n_rows, hidden) of tokens context, context + 1, ... */
+  uint32_t context, n_rows;
+  /* the run's */
+  struct lls_draft_sequence *sequence;
+  uint32_t done, computed;
+};
+
 /* Returns why an engine's model cannot draft, or NULL if it can. */
 const char *lls_draft_model_why_not(const struct lls_engine *);
 /* Returns 0 or -ENOMEM. */
@@ -58,6 +68,12 @@ void lls_draft_model_destroy(struct lls_draft_model *);
 /* Guesses for n requests within budget_ns, 0: there is no limit. Begins no pass that
  * would take longer by those before it. Returns the time that it took. */
 int64_t lls_draft_model_run(struct lls_draft_model *, struct lls_draft_ask *, uint32_t n,
+                            int64_t budget_ns);
+/* The same for heads, a layer that guesses (core/model/heads.h), after every step of the
+ * model: reads the rows whatever that takes, since they are gone after the next step,
+ * then makes guesses until the budget ends. */
+bool lls_draft_model_is_heads(const struct lls_draft_model *);
+int64_t lls_draft_heads_run(struct lls_draft_model *, struct lls_draft_read *, uint32_t n,
                             int64_t budget_ns);
 /* Returns the estimated time of a pass of that many rows; 0: none was made yet. */
 int64_t lls_draft_model_pass_ns(const struct lls_draft_model *, uint32_t rows);

@@ -95,7 +95,8 @@ static size_t narrow_numbers(const struct lls_engine *e)
 size_t lls_engine_buffer_bytes(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
-  size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim) + latent_columns(c);
+  size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim) + latent_columns(c) +
+                   (c->joins ? c->hidden : 0);
   size_t vocab = (e->shard.rank == 0 ? logit_columns(c) : 0) +
                  (lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0);
   size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden +
@@ -140,6 +141,8 @@ int lls_engine_make_activations(struct lls_engine *e, struct lls_error *err)
   }
   int rc = lls_engine_make_mixture(e);
   if (rc == 0)
+    rc = lls_engine_make_joined(e);
+  if (rc == 0)
     rc = lls_engine_make_inputs(e);
   if (rc == 0)
     rc = lls_engine_make_streams(e);
@@ -161,7 +164,7 @@ void lls_engine_free_activations(struct lls_engine *e)
   void *const buffers[] = {act->x,      act->h,        act->wide,      act->narrow,
                            act->latent, act->picked,   act->projected, act->logits,
                            act->part,   act->embedded, act->streams,   act->stream_scores,
-                           act->chosen};
+                           act->chosen, act->joined};
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);

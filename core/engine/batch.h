@@ -35,6 +35,9 @@ struct lls_engine_sequence {
   /* the adapter of its rows, or NULL; the caller has a reference until the step ends */
   const struct lls_lora *adapter;
   float adapter_scale; /* of its changes */
+  /* for a layer that guesses (engine options ends_of): (n_tokens, hidden) of the tokens
+   * before, as lls_engine_hidden_rows returns them; NULL: zeros */
+  const void *hidden;
   /* how to draw the token after the last one; NULL = draw none */
   const struct lls_sampling *sampling; /* (1 + drafts) */
   /* The last of the tokens that are guesses. One more token is drawn for each: after the

@@ -32,6 +32,12 @@ static int check_options(const struct lls_engine_options *o,
                     "more");
   if (o->cache_element != LLS_F32 && o->cache_element != LLS_BF16)
     return lls_fail(err, -ENOTSUP, "a cache of f32 or bf16 is supported");
+  if (config->joins && (o->ends_of == NULL || !device->is_host ||
+                        lls_engine_why_no_heads(o->ends_of) != NULL ||
+                        o->ends_of->device->activation_type != device->activation_type))
+    return lls_fail(err, -EINVAL,
+                    "a layer that guesses needs the embedding and the head of a model in "
+                    "host memory, and its type of activations");
   if (config->encoder && device->ops->attention_both_ways == NULL)
     return lls_fail(err, -ENOTSUP,
                     "device %s has no attention in both directions, which an encoder "
@@ -70,6 +76,7 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
       .folder = o->model_path,
       .dummy = o->dummy,
       .format = o->weights,
+      .ends = o->ends_of != NULL ? &o->ends_of->weights : NULL,
       .sharers = lls_engine_sharers(e),
       .other_bytes = cache + lls_engine_buffer_bytes(e),
       .progress = o->progress,

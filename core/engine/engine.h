@@ -74,6 +74,13 @@ struct lls_engine_options {
    * the weights. */
   const struct lls_engine *weights_of;
 
+  /* The engine of the model for which this one's layer guesses (heads.h), whose embedding
+   * and head it uses. Both are in host memory, of a single rank, and that one outlives
+   * this one. */
+  const struct lls_engine *ends_of;
+  /* keep the last layer's rows of all tokens of a step, for lls_engine_hidden_rows */
+  bool keeps_hidden;
+
   /* handle of the engine's rank in its group, the same as its device's; NULL = a single
    * rank */
   struct lls_ranks *ranks;
@@ -218,6 +225,18 @@ enum {
  * negative errno on failure. */
 int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
                        struct lls_engine_note *, struct lls_error *err);
+
+/*
+ * Returns the rows that the head reads, (rows, hidden) in the device's type for
+ * activations, of a sequence of the last step, or NULL. With options.keeps_hidden: of all
+ * its tokens. With options.ends_of: of its tokens that drew one. They are valid until the
+ * next submit.
+ */
+const void *lls_engine_hidden_rows(const struct lls_engine *, uint32_t sequence);
+/* Returns the bytes of such a row. */
+size_t lls_engine_hidden_bytes(const struct lls_engine *);
+/* Returns why no layer can guess for this engine's model, or NULL if one can. */
+const char *lls_engine_why_no_heads(const struct lls_engine *);
 
 /* Returns the logits (n_tokens, vocab) of a sequence submitted with all_logits, or NULL
  * if it was submitted without; valid until the next submit. */

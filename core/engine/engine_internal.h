@@ -22,6 +22,7 @@ struct lls_activations {
   void *h;         /* (max_tokens, max(hidden, embed_dim)) a branch's input */
   void *wide;      /* (max_tokens, max(qkv, up columns)) */
   void *narrow;    /* (max_tokens, max(heads head_dim, ffn)) */
+  void *joined;    /* (max_tokens, hidden) hidden rows of a layer that guesses, or NULL */
   void *latent;    /* (max_tokens, rank + rope) of latent models */
   void *picked;    /* (max_logit_rows, hidden) copies of the rows that need logits */
   void *projected; /* (max_logit_rows, embed_dim) if the model has an output projection */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/engine/engine_internal.h"
+#include "core/engine/forward.h"
 
 int64_t lls_engine_now(const struct lls_engine *e)
 {
@@ -412,6 +412,7 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
 {
   const struct lls_device_ops *ops = e->device->ops;
   lay_out(e, batch);
+  lls_engine_bring_hidden(e, batch);
   e->copies = batch->n_copies > 0;
   e->started_ns = lls_engine_now(e);
   int rc = start_copies(e, batch, err);

@@ -9,7 +9,8 @@
  * in the last layer as soon as their keys and values are cached: in a prefill these are
  * all rows but one. Where tokens of a prompt are scored, all rows are kept and go
  * through the head a few at a time, because a row of logits is as wide as the
- * vocabulary. Pooled rows are kept too, and need no head.
+ * vocabulary. Pooled rows are kept too, and need no head, and so are all rows if a layer
+ * that guesses reads them (joined.c).
  *
  * Encoders have whole texts as sequences, which attend both ways and leave nothing in
  * the cache.
@@ -56,6 +57,7 @@ static void embed(struct lls_forward *s)
     s->ops->embed_positions(s->device, w->positions, position_offset(e), s->x);
   if (w->embedding_norm.weight != NULL)
     norm(s, &w->embedding_norm, s->x, s->x);
+  lls_engine_join(s);
   lls_engine_keep_embedding(s, scale);
   lls_engine_split_streams(s, scale);
 }
@@ -503,7 +505,7 @@ static void pool(const struct lls_forward *all)
 
 void lls_engine_forward(struct lls_engine *e)
 {
-  bool all_rows = e->n_score_rows > 0 || e->n_pooled_rows > 0;
+  bool all_rows = e->n_score_rows > 0 || e->n_pooled_rows > 0 || e->options.keeps_hidden;
   struct lls_forward s = {
       .e = e,
       .ops = e->device->ops,
@@ -523,6 +525,7 @@ void lls_engine_forward(struct lls_engine *e)
       add_branches(&s, layer);
   }
   lls_engine_join_streams(&s);
+  lls_engine_keep_hidden(&s);
   if (e->weights.mean != NULL)
     average(&s);
   if (all_rows) {

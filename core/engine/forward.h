@@ -41,6 +41,14 @@ void lls_engine_make_layer_input(struct lls_forward *, uint32_t layer);
 void lls_engine_pick_layer_input(struct lls_forward *);
 void lls_engine_add_layer_input(const struct lls_forward *, uint32_t layer);
 
+/* joined.c; they do nothing for other models and engines. Makes x of a layer that guesses
+ * of the embedding, which x is; keeps the rows that the head reads. */
+void lls_engine_join(const struct lls_forward *);
+void lls_engine_keep_hidden(const struct lls_forward *);
+/* Allocates room for a step's hidden rows; copies those of a batch there. */
+int lls_engine_make_joined(struct lls_engine *);
+void lls_engine_bring_hidden(struct lls_engine *, const struct lls_engine_batch *);
+
 /* streams.c; they do nothing for models without streams, LAUREL, or gates that are cut.
  */
 size_t lls_engine_stream_numbers(const struct lls_engine *);

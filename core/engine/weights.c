@@ -56,6 +56,8 @@ static size_t total_numbers(const struct lls_model_config *whole,
   size_t layers = 0, ends = 2 * lls_stream_numbers(&c);
   for (uint32_t i = 0; i < c.layers; i++)
     layers += layer_numbers(&c, i);
+  if (c.joins)
+    return layers + 2 * (size_t)c.hidden * c.hidden;
   size_t head = c.encoder ? 0 : shard->vocab.n * c.embed_dim;
   return layers + head + projections + ends;
 }
@@ -306,6 +308,34 @@ static int load_ends(struct lls_loader *l)
   return rc;
 }
 
+/* Loads what a layer that guesses has of its own, and takes the model's embedding and
+ * head. */
+static int load_joined_ends(struct lls_loader *l)
+{
+  struct lls_weights *w = l->w;
+  const struct lls_tensor_names *n = l->names;
+  const size_t hidden = l->config->hidden;
+  int layer = n->join_in_layer ? 0 : LLS_NO_LAYER, rc = 0;
+  w->borrows_ends = true;
+  w->embedding = l->source->ends->embedding;
+  w->head = l->source->ends->head;
+  for (size_t i = 0; rc == 0 && i < 2; i++)
+    rc = load_one(l, layer, n->join, lls_range_all(hidden),
+                  (struct lls_range){i * hidden, hidden, 2 * hidden}, false, &w->join[i]);
+  if (rc == 0)
+    rc = lls_loader_norm(l, layer, n->join_embedding, &w->join_norm[0]);
+  if (rc == 0)
+    rc = lls_loader_norm(l, layer, n->join_hidden, &w->join_norm[1]);
+  return rc < 0 ? rc : lls_loader_norm(l, layer, n->join_norm, &w->final_norm);
+}
+
+static int load_outside(struct lls_loader *l)
+{
+  if (l->config->joins)
+    return load_joined_ends(l);
+  return l->config->encoder ? lls_loader_encoder_ends(l) : load_ends(l);
+}
+
 /* Finds the prefix of tensor names: some checkpoints leave out the outermost part. */
 static const char *find_prefix(const struct lls_loader *l)
 {
@@ -342,7 +372,7 @@ static int load_all(struct lls_loader *l)
   }
   if (rc < 0)
     return rc;
-  return l->config->encoder ? lls_loader_encoder_ends(l) : load_ends(l);
+  return load_outside(l);
 }
 
 int lls_weights_load(struct lls_weights *w, const struct lls_weights_source *source,
@@ -360,7 +390,8 @@ int lls_weights_load(struct lls_weights *w, const struct lls_weights_source *sou
       .source = source,
       .config = config,
       .shard = shard,
-      .names = &config->architecture->tensors,
+      .names =
+          config->joins ? config->architecture->heads : &config->architecture->tensors,
       .device = device,
       .total = total_numbers(config, shard),
       .err = err,
@@ -496,6 +527,12 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
   }
   unload_matrix(device, w->project_in);
   unload_matrix(device, w->project_out);
+  for (size_t i = 0; i < 2; i++) {
+    unload_matrix(device, w->join[i]);
+    unload_norm(device, &w->join_norm[i]);
+  }
+  if (w->borrows_ends)
+    w->head = w->embedding = NULL;
   unload_matrix(device, w->head);
   unload_matrix(device, w->pooler);
   unload_norm(device, &w->pooler_norm);

@@ -97,7 +97,12 @@ struct lls_weights {
   struct lls_weight *score; /* (1, hidden) of a generator that scores, or NULL */
   struct lls_norm_weights final_norm;
   struct lls_norm_weights embedding_norm; /* encoders and Bloom */
-  float *slopes;                          /* (this rank's heads) of ALiBi, or NULL */
+  /* With config.joins: (hidden, hidden) for the normed embedding and for the normed
+   * hidden row, and the norms of both. Embedding and head are the model's. */
+  struct lls_weight *join[2];
+  struct lls_norm_weights join_norm[2];
+  bool borrows_ends;
+  float *slopes;      /* (this rank's heads) of ALiBi, or NULL */
   float *v_norm;      /* (head_dim) ones, for values that are normed, or NULL */
   float *inputs_norm; /* (layer_inputs) of the layers' inputs, or NULL */
   /* (hidden, hidden) of each stream but the first, or NULL */
@@ -118,6 +123,7 @@ struct lls_weights_source {
   enum lls_weight_format format;
   uint32_t sharers; /* ranks whose weights go into the same memory, 0 = 1 */
   /* bytes of other allocations that the memory check adds to the weights */
+  const struct lls_weights *ends; /* of the model, with config.joins */
   size_t other_bytes;
   char other_text[96]; /* name of these allocations in the memory check's message */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);

@@ -132,6 +132,7 @@ struct lls_live {
   int32_t *drafts; /* (max_drafts) guesses, of which view.drafted_tokens are valid */
   float *draft_odds;
   const struct lls_draft_ask *ask; /* what the draft model made of it, or NULL */
+  uint32_t row;                    /* in the batch of the last step that had it */
   uint32_t max_drafts;
   uint32_t n_usable; /* in a step that verifies guesses: how many of its draws count */
   uint64_t drafted, accepted; /* guesses that were verified so far, and became text */

@@ -71,7 +71,8 @@ struct lls_drafting {
    * asked; its own debt. NULL: there is none. */
   struct lls_engine *engine;
   struct lls_draft_model *model;
-  struct lls_draft_ask *asks; /* (max_requests) */
+  struct lls_draft_ask *asks;   /* (max_requests) */
+  struct lls_draft_read *reads; /* (caps.max_sequences) of heads */
   int64_t model_debt_ns;
   uint32_t model_turn; /* place in the running list of the first request asked about */
   uint32_t turn;       /* place in the running list of the next request to be drafted */

@@ -101,8 +101,10 @@ static int make_draft_model(struct lls_instance *in, uint32_t max_requests)
   if (options.engine == NULL)
     return 0;
   in->drafting.asks = calloc(max_requests, sizeof *in->drafting.asks);
-  return in->drafting.asks != NULL ? lls_draft_model_create(&options, &in->drafting.model)
-                                   : -ENOMEM;
+  in->drafting.reads = calloc(in->caps.max_sequences, sizeof *in->drafting.reads);
+  if (in->drafting.asks == NULL || in->drafting.reads == NULL)
+    return -ENOMEM;
+  return lls_draft_model_create(&options, &in->drafting.model);
 }
 
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
@@ -194,6 +196,7 @@ void lls_instance_fini(struct lls_instance *in)
   lls_drafts_free(&in->batch.drafts);
   lls_draft_model_destroy(in->drafting.model);
   free(in->drafting.asks);
+  free(in->drafting.reads);
   lls_inbox_content_free(&in->content);
   lls_migrate_fini(in);
   lls_peer_loads_fini(in);

@@ -93,6 +93,11 @@ struct lls_tensor_names {
   const char *pooler_norm;   /* with classifier.normed; no prefix */
   const char *relative_bias; /* with relative_buckets: (buckets, heads) */
   const char *score;         /* with config.score, if it is not the head; no prefix */
+  /* With config.joins: the product of the normed embedding and the normed hidden row, in
+   * this order; the norms of both; the norm before the head, instead of final_norm.
+   * join_in_layer: they are named as tensors of the layer. */
+  const char *join, *join_embedding, *join_hidden, *join_norm;
+  bool join_in_layer;
 };
 
 struct lls_architecture {
@@ -102,6 +107,9 @@ struct lls_architecture {
   bool encoder;    /* the model computes vectors of texts instead of generating */
   bool transposed; /* folders store matrices of layers as (inputs, outputs) */
   struct lls_tensor_names tensors;
+  /* Names of the layer behind the last one, which guesses (heads.h); NULL: there is none.
+   * Its embedding, head and configuration are the model's. */
+  const struct lls_tensor_names *heads;
   /* Fills *config from the keys; the caller checks the sizes. */
   int (*configure)(const struct lls_json *, struct lls_model_config *,
                    struct lls_error *);
@@ -227,6 +235,10 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
   .latent_down = "self_attn.kv_a_proj_with_mqa",                                         \
   .latent_norm = "self_attn.kv_a_layernorm", .latent_up = "self_attn.kv_b_proj",         \
   .latent_keys = "self_attn.k_b_proj", .latent_values = "self_attn.v_b_proj"
+/* The layer that guesses, of DeepSeek-V3 and models like it. */
+#define LLS_NEXTN_NAMES                                                                  \
+  .join = "eh_proj", .join_embedding = "enorm", .join_hidden = "hnorm",                  \
+  .join_norm = "shared_head.norm", .join_in_layer = true
 #define LLS_LLAMA_QK_NORMS .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 #define LLS_GEMMA_NORMS                                                                  \
   .attention_norm = "input_layernorm",                                                   \

@@ -297,11 +297,14 @@ const struct lls_architecture lls_mistral4 = {
                 LLS_LATENT_NAMES, MIXTURE, .expert_stacked_up = "gate_up_proj"},
 };
 
+static const struct lls_tensor_names v3_heads = {GRAPH, MIXTURE, LLS_NEXTN_NAMES};
+
 const struct lls_architecture lls_deepseek_v3 = {
     .title = "DeepSeek V3, Kimi K2, GLM-4.7-Flash",
     .names = v3_names,
     .configure = configure_v3,
     .tensors = {GRAPH, MIXTURE},
+    .heads = &v3_heads,
 };
 
 const struct lls_architecture lls_deepseek_v32 = {

@@ -288,6 +288,13 @@ struct lls_model_config {
   uint32_t relative_buckets; /* encoders: heads add to their scores a number for each
                               * range of distances (extras_loader.c); 0 = none */
 
+  /* A layer that guesses (heads.h): x is a product of the token's embedding and of a
+   * hidden row of the model whose text it continues; tensors count layers from here on.
+   */
+  bool joins;
+  uint32_t first_layer;
+  bool heads_behind; /* config.json says that the model has such a layer */
+
   bool qkv_bias, output_bias, mlp_bias, head_bias;
   bool down_bias;       /* with or without mlp_bias, the MLP's last product has a bias */
   bool tied_embeddings; /* the head is the embedding table */

@@ -143,7 +143,8 @@ int lls_config_logistic_mixture(const struct lls_json *json, struct lls_model_co
     rc = lls_json_size_or(json, "n_group", 1, &m->groups, err);
   if (rc == 0)
     rc = lls_json_size_or(json, "topk_group", 1, &m->used_groups, err);
-  lls_json_get(json, "num_nextn_predict_layers"); /* layers behind the last are unused */
+  out->heads_behind =
+      json_integer_value(lls_json_get(json, "num_nextn_predict_layers")) > 0;
   lls_json_get(json, "num_mtp_layers");
   make_dense_by_type(json, out, dense);
   m->logistic = m->corrected = true;
@@ -309,12 +310,22 @@ const struct lls_architecture lls_qwen2_moe = {
                 .shared_score = "mlp.shared_expert_gate"},
 };
 
+static const struct lls_tensor_names glm_heads = {
+    GRAPH,
+    EXPERTS,
+    SHARED("mlp.shared_experts"),
+    LLS_LLAMA_QK_NORMS,
+    .router_bias = "mlp.gate.e_score_correction_bias",
+    LLS_NEXTN_NAMES,
+};
+
 const struct lls_architecture lls_glm4_moe = {
     .title = "GLM-4.5 to 4.7",
     .names = glm_names,
     .configure = configure_glm,
     .tensors = {GRAPH, EXPERTS, SHARED("mlp.shared_experts"), LLS_LLAMA_QK_NORMS,
                 .router_bias = "mlp.gate.e_score_correction_bias"},
+    .heads = &glm_heads,
 };
 
 const struct lls_architecture lls_minimax_m2 = {

@@ -58,8 +58,8 @@ static int configure_dense(const struct lls_json *json, struct lls_model_config 
   if (rc == 0)
     rc = read_delta(json, &out->recurrent, err);
   lls_json_get(json, "mamba_ssm_dtype"); /* states are f32 here */
-  lls_json_get(json, "mtp_num_hidden_layers");
-  lls_json_get(json, "mtp_use_dedicated_embeddings"); /* of layers that draft */
+  out->heads_behind = json_integer_value(lls_json_get(json, "mtp_num_hidden_layers")) > 0;
+  lls_json_get(json, "mtp_use_dedicated_embeddings"); /* heads.c looks at the tensors */
   out->qk_norm = LLS_QK_NORM_HEAD;
   out->norm_offset = 1;
   return rc < 0 ? rc : read_layers(json, out, err);
@@ -145,6 +145,14 @@ static int configure_text_mixture(const struct lls_json *json,
   .shared_up = "mlp.shared_expert.up_proj",                                              \
   .shared_down = "mlp.shared_expert.down_proj", .shared_score = "mlp.shared_expert_gate"
 
+/* The layer that guesses attends. */
+#define HEADS                                                                            \
+  .prefixes = {"mtp."}, .join = "fc", .join_embedding = "pre_fc_norm_embedding",         \
+  .join_hidden = "pre_fc_norm_hidden", .join_norm = "norm", LLS_LLAMA_NAMES,             \
+  LLS_LLAMA_NORMS, LLS_LLAMA_QKV, LLS_LLAMA_MLP, LLS_LLAMA_QK_NORMS
+static const struct lls_tensor_names dense_heads = {HEADS};
+static const struct lls_tensor_names mixture_heads = {HEADS, MIXTURE_TENSORS};
+
 static const char *const next_names[] = {"Qwen3NextForCausalLM", NULL};
 static const char *const dense_names[] = {"Qwen3_5ForConditionalGeneration",
                                           "Qwen3_5ForCausalLM", NULL};
@@ -156,6 +164,7 @@ const struct lls_architecture lls_qwen3_next = {
     .names = next_names,
     .configure = configure_mixture,
     .tensors = {LLS_LLAMA_TENSORS, LAYER_TENSORS, MIXTURE_TENSORS},
+    .heads = &mixture_heads,
 };
 
 const struct lls_architecture lls_qwen3_5 = {
@@ -163,6 +172,7 @@ const struct lls_architecture lls_qwen3_5 = {
     .names = dense_names,
     .configure = configure_text,
     .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LAYER_TENSORS},
+    .heads = &dense_heads,
 };
 
 const struct lls_architecture lls_qwen3_5_moe = {
@@ -170,4 +180,5 @@ const struct lls_architecture lls_qwen3_5_moe = {
     .names = mixture_names,
     .configure = configure_text_mixture,
     .tensors = {LLS_LLAMA_NAMES, LLS_TEXT_PREFIXES, LAYER_TENSORS, MIXTURE_TENSORS},
+    .heads = &mixture_heads,
 };

@@ -122,11 +122,12 @@ static void warn_of_draft_model(const struct lls_instance *in,
   bool asks = LLS_HAS(p, drafter, wants), there = in->drafting.engine != NULL;
   if (asks && !there)
     lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
-            "has no draft model to ask: [plugins] draft_model names one");
+            "has no draft model to ask: [plugins] draft_model names none, and the model "
+            "has no layer that guesses (MTP) which can be used");
   else if (there && !asks)
     lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
             "does not ask the draft model of [plugins] draft_model, which is idle; the "
-            "drafters model and auto do");
+            "drafters model, heads and auto do");
 }
 
 /* Returns true if the drafter is to be called; logs why it is not. */

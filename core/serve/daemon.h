@@ -141,8 +141,10 @@ struct server_cluster {
 
 #define SERVER_EXIT_DRAINED 3 /* exit status after /admin/drain */
 
-/* The draft model of each instance, if [plugins] draft_model names one. */
+/* The draft model of each instance, if [plugins] draft_model names one, or the model has
+ * a layer that guesses. */
 struct draft_models {
+  bool heads; /* it is that layer */
   struct lls_model_config model;
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES]; /* NULL: none */
@@ -340,7 +342,8 @@ bool server_has_draft_model(const struct server *);
  * of this thread. */
 int server_create_draft_device(struct server *, uint32_t i, struct lls_error *err);
 /* Creates the engine of instance i's draft model, if there is one; call it before the
- * instance's own engine, which sizes its cache by the memory that is left. */
+ * instance's own engine, which sizes its cache by the memory that is left, or after it
+ * for the model's layer that guesses. */
 int server_create_draft_model(struct server *, uint32_t i, struct lls_error *err);
 void server_destroy_draft_models(struct server *);
 

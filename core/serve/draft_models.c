@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draft models ([plugins] draft_model): device and engine of a small model for each
- * instance, which guesses for the drafter (core/draft). Each has threads or a context of
- * its own on its instance's cores or GPU, and never runs while the instance does. With
- * tensor parallel ranks rank 0 alone has one, which is whole.
+ * Draft models ([plugins] draft_model), or the layer behind the model's last one that was
+ * trained to guess (core/model/heads.h), where a drafter asks for guesses: device and
+ * engine of a small model for each instance, which guesses for the drafter (core/draft).
+ * Each has threads or a context of its own on its instance's cores or GPU, and never runs
+ * while the instance does. With tensor parallel ranks rank 0 alone has one, which is
+ * whole.
  */
 #include "core/assembly/options.h"
 #include "core/base/least.h"
 #include "core/draft/draft_model.h"
+#include "core/model/heads.h"
 #include "core/serve/daemon.h"
 
 #include <errno.h>
@@ -38,6 +41,14 @@ static int64_t first_difference(const struct lls_tokenizer *a,
   return -1;
 }
 
+static bool keeps_states(const struct lls_model_config *c)
+{
+  bool any = false;
+  for (uint32_t i = 0; i < c->layers; i++)
+    any |= lls_mix_state(c, i) > 0;
+  return any;
+}
+
 static int check_tokens(const struct server *s, struct lls_error *err)
 {
   struct lls_tokenizer *tokenizer = NULL;
@@ -57,18 +68,46 @@ static int check_tokens(const struct server *s, struct lls_error *err)
   return rc;
 }
 
-bool server_has_draft_model(const struct server *s)
+static bool is_named(const struct server *s)
 {
   return s->config->plugins.draft_model[0] != '\0' && !s->model.encoder;
+}
+
+bool server_has_draft_model(const struct server *s)
+{
+  return is_named(s) || s->draft.heads;
+}
+
+/* Looks for the model's own layer that guesses, if the drafter asks for guesses. */
+static int read_heads(struct server *s, struct lls_error *err)
+{
+  const struct lls_config *c = s->config;
+  struct lls_error why = {0};
+  if (s->model.encoder || !lls_config_drafts(c) || c->plugins.max_drafts == 0 ||
+      c->policies.drafter.module->drafter.wants == NULL)
+    return 0;
+  int rc = lls_heads_config_read(c->model.path, c->model.load_format == LLS_LOAD_DUMMY,
+                                 &s->model, &s->draft.model, &why);
+  s->draft.heads = rc == 0;
+  if (rc == -ENOTSUP)
+    lls_log(&s->log, LLS_LOG_WARNING, "model", "%s", why.text);
+  return rc == 0 || rc == -ENOENT || rc == -ENOTSUP
+             ? 0
+             : lls_config_fail(c, err, rc, "model", "path", "%s",
+                               lls_error_text(&why, rc));
 }
 
 int server_read_draft_model(struct server *s, struct lls_error *err)
 {
   struct lls_error why = {0};
   const char *path = s->config->plugins.draft_model;
-  if (!server_has_draft_model(s))
-    return 0;
+  if (!is_named(s))
+    return read_heads(s, err);
   int rc = lls_model_config_read(path, &s->draft.model, &why);
+  if (rc == 0 && keeps_states(&s->draft.model))
+    rc = lls_fail(&why, -ENOTSUP,
+                  "layers of %s keep states; those of a draft model keep keys and values",
+                  path);
   return rc < 0 ? fail(s, err, rc, lls_error_text(&why, rc)) : check_tokens(s, err);
 }
 
@@ -77,8 +116,27 @@ static uint32_t rows_of(const struct lls_config *c)
   return lls_most_u32(ROWS, (uint32_t)c->engine.max_sequences);
 }
 
+/* Gives heads up where the model's engine cannot have them. */
+static void check_heads(struct server *s, uint32_t i)
+{
+  const struct lls_device *device = s->devices[i];
+  const char *why = NULL;
+  if (s->ranks != NULL)
+    why = "tensor parallel ranks share the model's head";
+  else if (!device->is_host || device->is_empty)
+    why = "only the CPU computes it";
+  if (!s->draft.heads || why == NULL)
+    return;
+  s->draft.heads = false;
+  lls_log(&s->log, LLS_LOG_WARNING, "engine",
+          "the model's layer that guesses (MTP) is not used: %s", why);
+}
+
 int server_create_draft_device(struct server *s, uint32_t i, struct lls_error *err)
 {
+  check_heads(s, i);
+  if (!server_has_draft_model(s))
+    return 0;
   struct lls_device_options o = lls_device_options_of(s->config, &s->draft.model);
   enum lls_device_choice choice =
       s->devices[i]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;
@@ -98,8 +156,11 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
   uint32_t longest = (uint32_t)c->engine.max_context;
+  const bool heads = s->draft.heads;
   const struct lls_engine_options o = {
-      .model_path = c->plugins.draft_model,
+      .model_path = heads ? c->model.path : c->plugins.draft_model,
+      .weights = heads ? (enum lls_weight_format)c->model.weights : LLS_WEIGHTS_AUTO,
+      .ends_of = heads ? s->engines[i] : NULL,
       .dummy = c->model.load_format == LLS_LOAD_DUMMY,
       .cache_element = s->draft.model.dtype == LLS_F32 ? LLS_F32 : LLS_BF16,
       .max_tokens = rows_of(c),
@@ -132,8 +193,9 @@ int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *er
     lls_log(&s->log, LLS_LOG_INFO, "engine",
             "draft model %s: weights %zu MiB, cache for %zu tokens in %lld MiB, context "
             "%u",
-            s->config->plugins.draft_model, lls_engine_weight_bytes(e) >> 20,
-            lls_pool_tokens(pool, pool->device_units),
+            s->draft.heads ? "(the model's layer that guesses)"
+                           : s->config->plugins.draft_model,
+            lls_engine_weight_bytes(e) >> 20, lls_pool_tokens(pool, pool->device_units),
             (long long)(s->config->plugins.draft_cache >> 20),
             lls_engine_caps(e)->max_context);
   return 0;

@@ -67,7 +67,7 @@ static int create_draft_device(struct server *s, uint32_t i, const cpu_set_t *co
     return 0;
   sched_setaffinity(0, sizeof *cores, cores); /* on failure only speed is lost */
   int rc = server_create_draft_device(s, i, err);
-  if (rc == 0)
+  if (rc == 0 && s->draft.devices[i] != NULL)
     log_device(s, i, "draft model: ", s->draft.devices[i]);
   return rc;
 }
@@ -151,6 +151,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   options.progress = server_follows(s) ? NULL : note_progress;
   options.progress_context = s;
   options.instances = s->instances.n;
+  options.keeps_hidden = s->draft.heads;
   int rc = lls_engine_create(&options, &s->model, s->devices[i], &s->engines[i], err);
   if (rc < 0)
     return rc;
@@ -193,10 +194,12 @@ int server_create_instances(struct server *s, struct lls_error *err)
     if (!server_has_instance(s, i))
       continue;
     rc = create_devices_on_its_cores(s, i, err);
-    if (rc == 0)
+    if (rc == 0 && !s->draft.heads)
       rc = server_create_draft_model(s, i, err);
     if (rc == 0)
       rc = create_engine(s, i, err);
+    if (rc == 0 && s->draft.heads) /* they use the engine's weights */
+      rc = server_create_draft_model(s, i, err);
   }
   return rc;
 }

@@ -105,6 +105,19 @@ static struct lls_sampling draw_of(const struct lls_live *live)
   };
 }
 
+/* Says whose text the draft model continues. */
+static void name(struct lls_instance *in, struct lls_live *live,
+                 struct lls_draft_ask *out)
+{
+  *out = (struct lls_draft_ask){
+      .request = live->view.id,
+      .slot = live->view.slot,
+      .tokens = live->tokens,
+      .n_tokens = lls_request_length(&live->view),
+      .vocabulary = lls_engine_config(in->engine)->vocab,
+  };
+}
+
 /* Asks the drafter about a request. Returns true if it wants candidates. */
 static bool ask(struct lls_instance *in, struct lls_live *live,
                 struct lls_draft_work *work, struct lls_draft_ask *out)
@@ -118,11 +131,7 @@ static bool ask(struct lls_instance *in, struct lls_live *live,
   if (wanted > work->max)
     lls_policy_breach(p->drafter.host, "wants for request %llu returns %u, of %u tokens",
                       (unsigned long long)live->view.id, wanted, work->max);
-  out->request = live->view.id;
-  out->slot = live->view.slot;
-  out->tokens = live->tokens;
-  out->n_tokens = lls_request_length(&live->view);
-  out->vocabulary = lls_engine_config(in->engine)->vocab;
+  name(in, live, out);
   out->max = lls_least_u32(wanted, work->max);
   out->sampling = draw_of(live);
   return wanted > 0;
@@ -146,25 +155,77 @@ static uint32_t ask_all(struct lls_instance *in, struct lls_draft_work *work,
   return n;
 }
 
-int64_t lls_draft_asks_run(struct lls_instance *in)
+/* Finds the rows that the last step has computed of a running request. */
+static bool find_rows(const struct lls_instance *in, const struct lls_live *live,
+                      struct lls_draft_read *out)
+{
+  const struct lls_step_batch *b = &in->batch;
+  uint32_t row = live->row, cached = live->view.cached_tokens;
+  if (row >= b->n || b->live[row] != live || live->pooling != LLS_POOLING_NONE ||
+      cached <= b->sequences[row].context)
+    return false;
+  *out = (struct lls_draft_read){
+      .hidden = lls_engine_hidden_rows(in->engine, row),
+      .context = b->sequences[row].context,
+      .n_rows =
+          lls_least_u32(cached - b->sequences[row].context, b->sequences[row].n_tokens),
+  };
+  return out->hidden != NULL;
+}
+
+/* Gives heads the rows of the last step, of all requests whether they want guesses or
+ * not. The first n asks are taken. Returns the number of reads. */
+static uint32_t collect(struct lls_instance *in, uint32_t n)
 {
   struct lls_drafting *d = &in->drafting;
-  struct lls_draft_work work = {.size = sizeof work};
-  int64_t budget_ns = budget_of(in), began_ns = lls_instance_now(in);
-  LLS_ON_STEP(in);
-  for (uint32_t i = 0; i < in->running.n; i++)
-    lls_live_of(in->running.items[i])->ask = NULL;
-  if (d->model == NULL || !LLS_HAS(&in->policies, drafter, wants) ||
-      !lls_draft_debt_allows(&d->model_debt_ns, budget_ns))
-    return 0;
-  set_work(in, &work);
-  int64_t left_ns = budget_ns > 0 ? budget_ns - d->model_debt_ns : 0;
-  uint32_t n = ask_all(in, &work, left_ns > 0 ? began_ns + left_ns : LLS_NEVER);
-  lls_draft_model_run(d->model, d->asks, n, left_ns);
+  uint32_t reads = 0;
+  for (uint32_t i = 0; i < in->running.n && reads < in->caps.max_sequences; i++) {
+    struct lls_live *live = lls_live_of(in->running.items[i]);
+    struct lls_draft_read *r = &d->reads[reads];
+    if (!find_rows(in, live, r))
+      continue;
+    r->ask = live->ask != NULL ? &d->asks[live->ask - d->asks] : &d->asks[n++];
+    if (live->ask == NULL)
+      name(in, live, r->ask);
+    reads++;
+  }
+  return reads;
+}
+
+static void run_model(struct lls_instance *in, uint32_t n, int64_t left_ns)
+{
+  struct lls_drafting *d = &in->drafting;
+  if (lls_draft_model_is_heads(d->model))
+    lls_draft_heads_run(d->model, d->reads, collect(in, n), left_ns);
+  else
+    lls_draft_model_run(d->model, d->asks, n, left_ns);
   const char *failure = lls_draft_model_failure(d->model);
   if (failure != NULL)
     lls_log(in->log, LLS_LOG_ERROR, "engine", "the draft model stops: %s", failure);
+}
+
+int64_t lls_draft_asks_run(struct lls_instance *in, bool may_ask)
+{
+  struct lls_drafting *d = &in->drafting;
+  struct lls_draft_work work = {.size = sizeof work};
+  int64_t budget_ns = budget_of(in), began_ns = lls_instance_now(in), left_ns = 0;
+  uint32_t n = 0;
+  LLS_ON_STEP(in);
+  for (uint32_t i = 0; i < in->running.n; i++)
+    lls_live_of(in->running.items[i])->ask = NULL;
+  if (d->model == NULL || !LLS_HAS(&in->policies, drafter, wants))
+    return 0;
+  may_ask = may_ask && lls_draft_debt_allows(&d->model_debt_ns, budget_ns);
+  if (may_ask) {
+    set_work(in, &work);
+    left_ns = budget_ns > 0 ? budget_ns - d->model_debt_ns : 0;
+    n = ask_all(in, &work, left_ns > 0 ? began_ns + left_ns : LLS_NEVER);
+  } else if (!lls_draft_model_is_heads(d->model)) {
+    return 0;
+  }
+  run_model(in, n, left_ns);
   int64_t took_ns = lls_instance_now(in) - began_ns;
-  lls_draft_debt_pay(&d->model_debt_ns, budget_ns, took_ns);
+  if (may_ask)
+    lls_draft_debt_pay(&d->model_debt_ns, budget_ns, took_ns);
   return took_ns;
 }

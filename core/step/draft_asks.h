@@ -12,9 +12,10 @@
 struct lls_instance;
 struct lls_live;
 
-/* [step] Asks the drafter how many candidates each request wants, and has the draft model
- * make them: live->ask has those of a request. Returns the time that it took. */
-int64_t lls_draft_asks_run(struct lls_instance *);
+/* [step] Asks the drafter, if it may, how many candidates each request wants, and has the
+ * draft model make them: live->ask has those of a request. Heads read the rows of the
+ * last step in any case. Returns the time that it took. */
+int64_t lls_draft_asks_run(struct lls_instance *, bool may_ask);
 /* Returns how many guesses the request may have now; 0 if none, or if the drafter was
  * called after its newest token before. */
 uint32_t lls_draft_asks_room(const struct lls_instance *, const struct lls_live *);

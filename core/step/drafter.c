@@ -104,9 +104,10 @@ void lls_drafter_run(struct lls_instance *in)
   if (!d->on || in->policies.scheduler_off)
     return;
   int64_t budget_ns = budget_of(in);
-  if (!lls_draft_debt_allows(&d->debt_ns, budget_ns))
+  bool may = lls_draft_debt_allows(&d->debt_ns, budget_ns);
+  in->status.draft_ns_sum += lls_draft_asks_run(in, may);
+  if (!may)
     return;
-  in->status.draft_ns_sum += lls_draft_asks_run(in);
   int64_t took_ns = draft_all(in, budget_ns > 0 ? budget_ns - d->debt_ns : 0);
   lls_draft_debt_pay(&d->debt_ns, budget_ns, took_ns);
   in->status.draft_ns_sum += took_ns;

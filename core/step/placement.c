@@ -214,6 +214,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
     lls_drafts_add(in, live, &b->sequences[b->n]);
   add_scores(live, &b->sequences[b->n]);
   add_pooled(live, &b->sequences[b->n]);
+  live->row = b->n;
   b->live[b->n++] = live;
 }
 

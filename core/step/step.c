@@ -247,6 +247,7 @@ static void drop_row(struct lls_instance *in, uint32_t row, int rc,
   b->n--;
   for (uint32_t i = row; i < b->n; i++) { /* a table stays at its place in b->tables */
     b->live[i] = b->live[i + 1];
+    b->live[i]->row = i;
     b->sequences[i] = b->sequences[i + 1];
   }
   lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);

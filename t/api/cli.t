@@ -158,7 +158,7 @@ subtest 'every preset is right and names a scheduler of its own' => sub {
     is($err, '');
     my ($scheduler) = read_file($ini) =~ /^scheduler = (\w+)$/m;
     $of{$scheduler} = 1;
-    is($file, $scheduler, '  named after it') unless $file =~ /^(?:llmserve|ranks|retrieval|ngram|auto|draft_model)$/;
+    is($file, $scheduler, '  named after it') unless $file =~ /^(?:llmserve|ranks|retrieval|ngram|auto|draft_model|heads)$/;
   }
   my (undef, $plugins) = llmserve('--list-plugins');
   my @without = grep { !$of{$_} } $plugins =~ /^scheduler +(\w+) /mg;

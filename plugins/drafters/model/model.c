@@ -4,130 +4,9 @@
  * transformers via speculative decoding" (Leviathan et al., 2023), where the engine runs
  * the small model and this says how far (candidates.h).
  */
-#include <llmserve/drafter.h>
-#include <llmserve/policy/number.h>
+#include "asker.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-#include "candidates.h"
-
-struct params {
-  int64_t depth;
-};
-
-static const struct lls_param parameters[] = {
-    LLS_PARAM_INT(struct params, depth, "0", 0, CANDIDATES_MAX, "tokens",
-                  "guesses of each request before each step; 0 is as many as pay",
-                  .flags = LLS_PARAM_RELOADABLE),
-};
-
-struct model {
-  const struct lls_host *host;
-  struct params params;
-  struct candidates candidates;
-  uint64_t drafted, accepted;
-};
-
-static int create(const struct lls_host *host, const void *params, void **self)
-{
-  struct model *m = calloc(1, sizeof *m);
-  if (m == NULL || candidates_init(&m->candidates, host->engine->max_requests) < 0) {
-    free(m);
-    return host->fail(host->context, -ENOMEM, "no memory for %u requests",
-                      host->engine->max_requests);
-  }
-  m->host = host;
-  m->params = *(const struct params *)params;
-  *self = m;
-  return 0;
-}
-
-static void destroy(void *self)
-{
-  struct model *m = self;
-  candidates_free(&m->candidates);
-  free(m);
-}
-
-static uint32_t flags(void *self)
-{
-  (void)self;
-  return LLS_DRAFTER_DRAFTS;
-}
-
-static void on_arrival(void *self, const struct lls_request *r)
-{
-  candidates_begin(&((struct model *)self)->candidates, r);
-}
-
-static uint32_t wants(void *self, const struct lls_request *r,
-                      const struct lls_draft_work *work)
-{
-  struct model *m = self;
-  uint32_t depth = (uint32_t)m->params.depth;
-  candidates_learn(&m->candidates, r);
-  if (depth > 0)
-    return lls_pol_min(depth, work->max);
-  return candidates_wanted(&m->candidates, r, work, NULL);
-}
-
-static int draft(void *self, const struct lls_request *r, struct lls_draft *out)
-{
-  struct model *m = self;
-  candidates_learn(&m->candidates, r);
-  return (int)candidates_take(&m->candidates, r, out, out->tokens, out->odds);
-}
-
-static void verified(void *self, const struct lls_request *r, uint32_t drafted,
-                     uint32_t accepted)
-{
-  struct model *m = self;
-  (void)r;
-  m->drafted += drafted;
-  m->accepted += accepted;
-}
-
-static void stats(void *self, const struct lls_sink *sink)
-{
-  const struct model *m = self;
-  sink->number(sink->context, "drafted", (double)m->drafted);
-  sink->number(sink->context, "accepted", (double)m->accepted);
-}
-
-static int reconfigure(void *self, const void *params)
-{
-  struct model *m = self;
-  m->params = *(const struct params *)params;
-  return 0;
-}
-
-static int export_state(void *self, struct lls_blob *out)
-{
-  return candidates_export(&((struct model *)self)->candidates, out);
-}
-
-static int import_state(void *self, const struct lls_blob *blob)
-{
-  struct model *m = self;
-  return candidates_import(&m->candidates, m->host, blob);
-}
-
-static const struct lls_drafter_vtable vtable = {
-    .api_version = LLS_API_VERSION,
-    .size = sizeof vtable,
-    .create = create,
-    .destroy = destroy,
-    .flags = flags,
-    .draft = draft,
-    .on_arrival = on_arrival,
-    .verified = verified,
-    .stats = stats,
-    .reconfigure = reconfigure,
-    .export_state = export_state,
-    .import_state = import_state,
-    .wants = wants,
-};
+static const struct lls_param parameters[] = {ASKER_PARAM};
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .api_version = LLS_API_VERSION,
@@ -137,6 +16,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "guesses what a small model does, as far as that pays",
     .licence = "Apache-2.0",
-    LLS_PLUGIN_PARAMS(parameters, struct params),
-    .vtable = &vtable,
+    LLS_PLUGIN_PARAMS(parameters, struct asker_params),
+    .vtable = &asker_vtable,
 };
