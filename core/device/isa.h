@@ -10,7 +10,7 @@
 /* Expands FIRST with the first name and NEXT with each further one. The best level of a
  * CPU is the last one that it can run. */
 #define LLS_ISA_LEVELS(FIRST, NEXT)                                                      \
-  FIRST(generic) NEXT(avx2) NEXT(avxvnni) NEXT(avx512) NEXT(amx)
+  FIRST(generic) NEXT(avx2) NEXT(avxvnni) NEXT(avx512) NEXT(amx) NEXT(neon) NEXT(i8mm)
 
 #define LLS_ISA_FIRST_CHOICE(name) #name
 #define LLS_ISA_NEXT_CHOICE(name)  "|" #name

@@ -107,6 +107,8 @@ static int wait_for_turn(struct member *m, uint32_t turn, bool patient)
       return 0;
 #if defined __x86_64__
     __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
 #endif
   }
   return sleep_for_turn(m, turn, patient);

@@ -20,7 +20,7 @@ INLINE void ask(struct lls_ahead ahead[LLS_AHEAD], const size_t share[LLS_AHEAD]
   UNROLL
   for (int i = 0; i < LLS_AHEAD; i++) {
     for (size_t n = share[i]; n > 0 && ahead[i].lines > 0; n--, ahead[i].lines--) {
-      _mm_prefetch(ahead[i].at, _MM_HINT_T1);
+      prefetch_l2(ahead[i].at);
       ahead[i].at += 64;
     }
   }

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/attention_tile.h"
 #include "core/device/numbers.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/eight.h"
 
 /* floats from row to row of a tile; a power of two would use one cache set only */
 #define K_STRIDE           (TILE + 16)
@@ -38,36 +38,17 @@ INLINE vf load_codes(const char *codes, const float *scale, size_t n)
   return vfma(q, vload(scale), vload(scale + LLS_HEAD_DIM_MAX));
 }
 
-/* Transposes four 32-bit words of eight tokens: out[i] holds word i of each. */
-INLINE void turn(const char *const token[8], size_t byte, __m256 out[4])
-{
-  __m256 x[4];
-  UNROLL
-  for (unsigned i = 0; i < 4; i++)
-    x[i] = _mm256_insertf128_ps(
-        _mm256_castps128_ps256(_mm_loadu_ps((const float *)(token[i] + byte))),
-        _mm_loadu_ps((const float *)(token[i + 4] + byte)), 1);
-  __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
-  __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
-  out[0] = _mm256_shuffle_ps(a, c, 0x44);
-  out[1] = _mm256_shuffle_ps(a, c, 0xee);
-  out[2] = _mm256_shuffle_ps(b, d, 0x44);
-  out[3] = _mm256_shuffle_ps(b, d, 0xee);
-}
-
 /* A 32-bit word holds two bf16 dims: the even one is shifted up, the odd one is in
  * place. */
 INLINE void load_k_bf16(const char *const token[8], uint32_t head_dim, float *k)
 {
-  const __m256 high = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000));
   for (uint32_t d = 0; d < head_dim; d += 8, k += 8 * K_STRIDE) {
-    __m256 word[4];
+    eight word[4];
     turn(token, d * 2, word);
     UNROLL
     for (unsigned i = 0; i < 4; i++) {
-      __m256i even = _mm256_slli_epi32(_mm256_castps_si256(word[i]), 16);
-      _mm256_storeu_ps(k + 2 * i * K_STRIDE, _mm256_castsi256_ps(even));
-      _mm256_storeu_ps(k + (2 * i + 1) * K_STRIDE, _mm256_and_ps(word[i], high));
+      eight_store(k + 2 * i * K_STRIDE, eight_even(word[i]));
+      eight_store(k + (2 * i + 1) * K_STRIDE, eight_odd(word[i]));
     }
   }
 }
@@ -75,11 +56,11 @@ INLINE void load_k_bf16(const char *const token[8], uint32_t head_dim, float *k)
 INLINE void load_k_f32(const char *const token[8], uint32_t head_dim, float *k)
 {
   for (uint32_t d = 0; d < head_dim; d += 4, k += 4 * K_STRIDE) {
-    __m256 word[4];
+    eight word[4];
     turn(token, d * 4, word);
     UNROLL
     for (unsigned i = 0; i < 4; i++)
-      _mm256_storeu_ps(k + i * K_STRIDE, word[i]);
+      eight_store(k + i * K_STRIDE, word[i]);
   }
 }
 
@@ -88,11 +69,11 @@ INLINE void load_k_f32(const char *const token[8], uint32_t head_dim, float *k)
 INLINE void load_k_pairs(const char *const token[8], uint32_t head_dim, float *k)
 {
   for (uint32_t d = 0; d < head_dim; d += 8, k += 4 * K_STRIDE) {
-    __m256 word[4];
+    eight word[4];
     turn(token, d * 2, word);
     UNROLL
     for (unsigned i = 0; i < 4; i++)
-      _mm256_storeu_ps(k + i * K_STRIDE, word[i]);
+      eight_store(k + i * K_STRIDE, word[i]);
   }
 }
 
@@ -163,7 +144,7 @@ INLINE void load_v_pairs_int8(const char *const *token, uint32_t n, const float 
 {
   (void)token, (void)n, (void)scale, (void)head_dim, (void)v;
 }
-INLINE __m256 pair_of(__m256 even, __m256 odd)
+INLINE eight pair_of(eight even, eight odd)
 {
   (void)odd;
   return even;
@@ -178,17 +159,13 @@ INLINE void narrow(const float *x, uint32_t n, float *out)
 INLINE void load_v(const char *token, bool bf16, uint32_t head_dim, float *v)
 {
   for (uint32_t d = 0; d < head_dim; d += 8) {
-    __m256 x;
-    if (bf16) {
-      __m128i raw = _mm_loadu_si128((const __m128i *)(token + d * 2));
-      x = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
-    } else {
-      x = _mm256_loadu_ps((const float *)(token + d * 4));
-    }
-    _mm256_storeu_ps(v + d, x);
+    if (bf16)
+      eight_store(v + d, eight_bf16(token + d * 2));
+    else
+      eight_store(v + d, eight_load((const float *)(token + d * 4)));
   }
   if (head_dim % 16 != 0)
-    _mm256_storeu_ps(v + head_dim, _mm256_setzero_ps());
+    eight_store(v + head_dim, eight_zero());
 }
 
 /* ---- INT8 ------------------------------------------------------------------------ */
@@ -206,12 +183,10 @@ INLINE const float *widen_scales(struct work *w, const uint16_t *scales,
     return w->scale;
   for (uint32_t i = 0; i < 2; i++) {
     float *to = w->scale + i * LLS_HEAD_DIM_MAX;
-    for (uint32_t d = 0; d < head_dim; d += 8) {
-      __m128i raw = _mm_loadu_si128((const __m128i *)(scales + i * head_dim + d));
-      _mm256_storeu_ps(to + d, _mm256_cvtph_ps(raw));
-    }
+    for (uint32_t d = 0; d < head_dim; d += 8)
+      eight_store(to + d, eight_f16(scales + i * head_dim + d));
     if (head_dim % 16 != 0)
-      _mm256_storeu_ps(to + head_dim, _mm256_setzero_ps());
+      eight_store(to + head_dim, eight_zero());
   }
   w->scales_of = scales;
   return w->scale;
@@ -231,7 +206,7 @@ INLINE void load_int8(const char *token, const float *scale, uint32_t head_dim,
 /* Transposes 16 dims of eight tokens, or the last 8 of head_dim; a 32-bit word is four
  * dims of a token. */
 INLINE void turn_codes(const char *const token[8], uint32_t d, uint32_t head_dim,
-                       __m256 out[4])
+                       eight out[4])
 {
   char rest[8][16];
   const char *at[8];
@@ -251,30 +226,24 @@ INLINE void turn_codes(const char *const token[8], uint32_t d, uint32_t head_dim
 INLINE void load_k_int8(const char *const token[8], const float *scale, uint32_t head_dim,
                         const bool pairs, float *k)
 {
-  const __m256i first_bytes = _mm256_broadcastsi128_si256(
-      _mm_setr_epi32((int)0x80808000, (int)0x80808004, (int)0x80808008, (int)0x8080800c));
   size_t row = 0;
   for (uint32_t d = 0; d < head_dim; d += 16) {
-    __m256 word[4];
+    eight word[4];
     turn_codes(token, d, head_dim, word);
     uint32_t words = head_dim - d < 16 ? 2 : 4;
     for (uint32_t i = 0; i < words; i++) {
       const float *at = scale + d + 4 * i;
-      __m256 x[4];
+      eight x[4];
       UNROLL
-      for (unsigned j = 0; j < 4; j++) {
-        __m256i byte = _mm256_add_epi32(first_bytes, _mm256_set1_epi32((int)j));
-        __m256i q = _mm256_shuffle_epi8(_mm256_castps_si256(word[i]), byte);
-        x[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_broadcast_ss(at + j),
-                               _mm256_broadcast_ss(at + LLS_HEAD_DIM_MAX + j));
-      }
+      for (unsigned j = 0; j < 4; j++)
+        x[j] = eight_scaled(eight_byte(word[i], j), at[j], at[LLS_HEAD_DIM_MAX + j]);
       if (pairs) {
-        _mm256_storeu_ps(k + row++ * K_STRIDE, pair_of(x[0], x[1]));
-        _mm256_storeu_ps(k + row++ * K_STRIDE, pair_of(x[2], x[3]));
+        eight_store(k + row++ * K_STRIDE, pair_of(x[0], x[1]));
+        eight_store(k + row++ * K_STRIDE, pair_of(x[2], x[3]));
       } else {
         UNROLL
         for (unsigned j = 0; j < 4; j++)
-          _mm256_storeu_ps(k + row++ * K_STRIDE, x[j]);
+          eight_store(k + row++ * K_STRIDE, x[j]);
       }
     }
   }
@@ -377,7 +346,7 @@ INLINE void load_tile_v(const struct lls_attention_task *t, bool bf16, struct wo
       load_int8(tokens->at[TILE + i], widen_scales(w, scales, t->head_dim), t->head_dim,
                 to);
       if (t->head_dim % 16 != 0)
-        _mm256_storeu_ps(to + t->head_dim, _mm256_setzero_ps());
+        eight_store(to + t->head_dim, eight_zero());
     }
   }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of one KV head with vectors, included by attention_avx2.c and _avx512.c.
+ * Attention of one KV head with vectors, included by attention_avx2.c,
+ * _avx512.c and _neon.c.
  *
  * Tokens are processed in tiles of 64. A tile's K is transposed to (dim, token) and its
  * V stays (token, dim), both widened to f32 in the thread's scratch, or kept as pairs
@@ -76,7 +77,11 @@ INLINE void product(unsigned R, unsigned C, const float *a, size_t a_stride,
  * larger. */
 INLINE unsigned panel_vectors(unsigned rows, size_t columns)
 {
+#if LANES == 4
+  unsigned widest = rows <= 2 ? 8 : 4;
+#else
   unsigned widest = rows == 1 ? 64 / LANES : rows == 2 ? 4 : 2;
+#endif
   while (widest * LANES > columns)
     widest /= 2;
   return widest;
@@ -113,7 +118,14 @@ INLINE void multiply(unsigned rows, struct matrix a, unsigned depth, struct matr
       unsigned i = rows * block / blocks, n = rows * (block + 1) / blocks - i;
       fetch(ahead);
       switch (n * 16 + vectors) {
-#if LANES == 16
+#if LANES == 4
+        PANEL(1, 8);
+        PANEL(2, 8);
+        PANEL(3, 4);
+        PANEL(4, 4);
+        PANEL(5, 4);
+        PANEL(6, 4);
+#elif LANES == 16
         PANEL(1, 1);
         PANEL(2, 1);
         PANEL(3, 1);
@@ -125,12 +137,14 @@ INLINE void multiply(unsigned rows, struct matrix a, unsigned depth, struct matr
 #endif
         PANEL(1, 4);
         PANEL(2, 4);
+#if LANES != 4
         PANEL(1, 2);
         PANEL(2, 2);
         PANEL(3, 2);
         PANEL(4, 2);
         PANEL(5, 2);
         PANEL(6, 2);
+#endif
       }
     }
   }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * INT8 blocks with vectors, a channel in each lane, included by int8_avx2.c and
- * int8_avx512.c. Channels that do not fill a vector are left to the generic kernel.
- * Each product and sum is rounded on its own, not fused, so that all levels give the
- * same bits. Bytes of a block: values are read twice, the second time from L1.
+ * INT8 blocks with vectors, a channel in each lane, included by int8_avx2.c,
+ * int8_avx512.c and int8_neon.c. Channels that do not fill a vector are left to the
+ * generic kernel. Each product and sum is rounded on its own, not fused, so that all
+ * levels give the same bits. Bytes of a block: values are read twice, the second time
+ * from L1.
  */
 #ifndef LLS_CPU_INT8_SIMD_H
 #define LLS_CPU_INT8_SIMD_H
@@ -14,7 +15,33 @@
 #define F16_MOST 65504.0f
 #define STEPS    255.0f
 
-#ifdef __AVX512F__
+#ifdef __aarch64__
+#define _MM_FROUND_TO_NEG_INF 0x01 /* the names of x86 */
+#define _MM_FROUND_TO_POS_INF 0x02
+
+/* Arm rounds as a register of the thread says, to nearest: a half that came out on the
+ * wrong side of x is replaced by the next one. */
+INLINE void STORE_F16(uint16_t *p, vf x, const int direction)
+{
+  uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32(x));
+  vf back = vcvt_f32_f16(vreinterpret_f16_u16(half));
+  const bool down = direction == _MM_FROUND_TO_NEG_INF;
+  uint16x4_t wrong = vmovn_u32(down ? vcgtq_f32(back, x) : vcltq_f32(back, x));
+  /* A half one larger as an integer is farther from 0. A wrong 0 has the sign of x. */
+  uint16x4_t negative = vreinterpret_u16_s16(vshr_n_s16(vreinterpret_s16_u16(half), 15));
+  uint16x4_t larger = down ? negative : vmvn_u16(negative);
+  uint16x4_t next =
+      vbsl_u16(larger, vadd_u16(half, vdup_n_u16(1)), vsub_u16(half, vdup_n_u16(1)));
+  vst1_u16(p, vbsl_u16(wrong, next, half));
+}
+INLINE void store_codes(uint8_t *p, vf q)
+{
+  uint16x4_t words = vmovn_u32(vcvtq_u32_f32(q));
+  uint32_t bytes =
+      vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(words, words))), 0);
+  memcpy(p, &bytes, sizeof bytes);
+}
+#elif defined __AVX512F__
 #define STORE_F16(p, x, direction)                                                       \
   _mm256_storeu_si256((__m256i *)(void *)(p),                                            \
                       _mm512_cvtps_ph(x, (direction) | _MM_FROUND_NO_EXC))

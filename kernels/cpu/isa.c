@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The levels, one a row, and the detection of what this CPU supports, from CPUID and
- * Linux. */
+/* The levels, one a row, and the detection of what this CPU supports: on x86-64 from
+ * CPUID and Linux, on aarch64 from Linux. */
 #include "kernels/cpu/cpu.h"
 
 #include <errno.h>
@@ -13,6 +13,8 @@ enum {
   AVXVNNI = 1 << 1, /* avx_vnni */
   AVX512 = 1 << 2,  /* f, bw, vl, dq, bf16 and vnni */
   AMX = 1 << 3,     /* tile, bf16 and int8, with the kernel's permission */
+  NEON = 1 << 4,    /* with dotprod */
+  I8MM = 1 << 5,    /* i8mm and bf16 */
 };
 
 /* ---- the levels -------------------------------------------------------------------- */
@@ -22,6 +24,11 @@ enum {
 #define X86(function) function
 #else
 #define X86(function) NULL
+#endif
+#ifdef __aarch64__
+#define ARM(function) function
+#else
+#define ARM(function) NULL
 #endif
 
 /* Plain C, with sums in double, is the reference, and all that other processors have.
@@ -39,6 +46,11 @@ static const struct lls_cpu_level levels[] = {
      X86(lls_cpu_recurrent_avx512)},
     {"amx", AVX2 | AVX512 | AMX, X86(lls_cpu_linear_amx), X86(lls_cpu_codes_amx),
      X86(lls_cpu_attention_amx), NULL, NULL, NULL},
+    {"neon", NEON, ARM(lls_cpu_linear_neon), ARM(lls_cpu_codes_neon),
+     ARM(lls_cpu_attention_neon), ARM(lls_cpu_rows_neon), ARM(lls_cpu_int8_neon),
+     ARM(lls_cpu_recurrent_neon)},
+    {"i8mm", NEON | I8MM, ARM(lls_cpu_linear_i8mm), ARM(lls_cpu_codes_i8mm), NULL, NULL,
+     NULL, NULL},
 };
 
 #define N_LEVELS (sizeof levels / sizeof *levels)
@@ -92,8 +104,20 @@ static bool have_amx(void)
 static bool cpu_has(unsigned wanted)
 {
   __builtin_cpu_init();
-  return (!(wanted & AVX2) || have_avx2()) && (!(wanted & AVXVNNI) || have_avxvnni()) &&
+  return !(wanted & (NEON | I8MM)) && (!(wanted & AVX2) || have_avx2()) &&
+         (!(wanted & AVXVNNI) || have_avxvnni()) &&
          (!(wanted & AVX512) || have_avx512()) && (!(wanted & AMX) || have_amx());
+}
+#elif defined __aarch64__
+#include <sys/auxv.h>
+
+static bool cpu_has(unsigned wanted)
+{
+  const unsigned long has = getauxval(AT_HWCAP), has2 = getauxval(AT_HWCAP2);
+  unsigned found = (has & HWCAP_ASIMDDP) != 0 ? NEON : 0;
+  if ((has2 & HWCAP2_I8MM) != 0 && (has2 & HWCAP2_BF16) != 0)
+    found |= I8MM;
+  return (wanted & ~found) == 0;
 }
 #else
 static bool cpu_has(unsigned wanted)

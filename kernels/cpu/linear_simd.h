@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tiles of a vector level, included by linear_avx2.c and linear_avx512.c, which
- * define the most sums of a tile (MAX_SUMS vectors) and its panels for each number of
- * rows. Both multipliers are kept busy by 8 sums in registers (latency 4, two a cycle);
- * x is read once, broadcast, for all panels.
+ * The tiles of a vector level, included by linear_avx2.c, linear_avx512.c and
+ * linear_neon.c, which define the most sums of a tile (MAX_SUMS vectors) and its panels
+ * for each number of rows. Both multipliers are kept busy by 8 sums in registers (latency
+ * 4, two a cycle); x is read once, broadcast, for all panels.
  *
  * Weights become f32 in registers: bf16 by a shift and a mask, f16 by a conversion
  * instruction. Where the CPU multiplies pairs of bf16 (PAIRS), x is rounded to bf16 and
@@ -18,7 +18,19 @@
 
 #define VECTORS (LLS_PANEL / LANES) /* vectors of a panel's outputs */
 
-#ifdef __AVX512F__
+#ifdef __aarch64__
+
+INLINE vf load_even(const char *p) /* the even elements of LANES pairs of bf16 */
+{
+  return vreinterpretq_f32_u32(vshlq_n_u32(vld1q_u32((const uint32_t *)p), 16));
+}
+INLINE vf load_odd(const char *p)
+{
+  uint32x4_t pairs = vld1q_u32((const uint32_t *)p);
+  return vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000)));
+}
+
+#elif defined __AVX512F__
 
 INLINE vf load_even(const char *p) /* the even elements of LANES pairs of bf16 */
 {
@@ -123,9 +135,9 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
   for (size_t k = 0; k < inputs; k += 2) {
     UNROLL
     for (int p = 0; p < panels; p++) {
-      _mm_prefetch(ahead + p * panel_bytes, _MM_HINT_T0);
+      prefetch_l1(ahead + p * panel_bytes);
       if (packed == LLS_PACKED_F32)
-        _mm_prefetch(ahead + p * panel_bytes + 64, _MM_HINT_T0);
+        prefetch_l1(ahead + p * panel_bytes + 64);
     }
 #ifdef PAIRS
     if (packed == LLS_PACKED_BF16) {

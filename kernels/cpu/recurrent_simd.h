@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recurrent kernels with vectors, included by recurrent_avx2.c and
- * recurrent_avx512.c. A lane is a column of the state, so every sum runs down the rows in
- * their order, in one lane: neither the number of vectors in a block nor the number of
- * tokens in a pass changes a bit.
+ * The recurrent kernels with vectors, included by recurrent_avx2.c,
+ * recurrent_avx512.c and recurrent_neon.c. A lane is a column of the state, so every sum
+ * runs down the rows in their order, in one lane: neither the number of vectors in a
+ * block nor the number of tokens in a pass changes a bit.
  */
 #ifndef LLS_CPU_RECURRENT_SIMD_H
 #define LLS_CPU_RECURRENT_SIMD_H
@@ -184,7 +184,7 @@ INLINE size_t coming_rows(size_t left)
 INLINE void fetch(const float *p, size_t n)
 {
   for (size_t i = 0; i < n; i += 16)
-    _mm_prefetch((const char *)(p + i), _MM_HINT_T1);
+    prefetch_l2(p + i);
 }
 
 /* y = x / sqrt(|x|^2 + epsilon) scale */
@@ -275,7 +275,7 @@ INLINE void delta_update(const struct delta_token *t, struct state s, const bool
     for (size_t j = 0; j < vectors; j++) {
       vf x = vfma(k, change[j], vmul(decay, column_get(s.from, j, n)));
       if (alone)
-        _mm_prefetch((const char *)(s.from + head + j * LANES), _MM_HINT_T1);
+        prefetch_l2(s.from + head + j * LANES);
       column_put(s.to, j, n, x);
       sum[j] = vfma(q, x, sum[j]);
       if (more)
@@ -320,7 +320,11 @@ INLINE void delta_block(const struct lls_gated_delta *d, struct delta_tile *tile
 
 /* Vectors whose sums a pass keeps in registers: all of this for one token, since its
  * state comes from memory; half if it computes the next token's `known` too. */
+#if LANES == 4 /* 32 registers as with LANES = 16 */
+#define DELTA_VECTORS(alone) ((alone) ? 8 : 4)
+#else
 #define DELTA_VECTORS(alone) (LANES / ((alone) ? 2 : 4))
+#endif
 
 INLINE void delta_blocks(const struct lls_gated_delta *d, struct delta_tile *tile,
                          struct state s, size_t column, const bool alone, size_t n)
@@ -425,7 +429,7 @@ INLINE void space_pass(const struct lls_state_space *p, const struct space_tile 
     for (size_t j = 0; j < vectors; j++) {
       vf value = column_get(s.from, j, n);
       if (tokens == 1)
-        _mm_prefetch((const char *)(s.from + j * LANES) + AHEAD, _MM_HINT_T0);
+        prefetch_l1((const char *)(s.from + j * LANES) + AHEAD);
       UNROLL
       for (size_t m = 0; m < tokens; m++) {
         value = vfma(vset(b[m * tile->b_stride + i]), input[m][j], vmul(decay[m], value));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row kernels with vectors, included by rows_avx2.c and rows_avx512.c. A row has a
- * few thousand floats, which the product before has just written, so they are in the
- * cache and the instructions are the limit. Bytes and operations are given where they
- * matter.
+ * The row kernels with vectors, included by rows_avx2.c, rows_avx512.c and
+ * rows_neon.c. A row has a few thousand floats, which the product before has just
+ * written, so they are in the cache and the instructions are the limit. Bytes and
+ * operations are given where they matter.
  */
 #ifndef LLS_CPU_ROWS_SIMD_H
 #define LLS_CPU_ROWS_SIMD_H
@@ -251,13 +251,14 @@ static float max(const float *x, size_t n)
   return best;
 }
 
-/* Bytes 8 n, operations about 18 n. Partial sums of 4,096 values keep the rounding
- * error of a large vocabulary's sum below that of the values. */
+/* Bytes 8 n, operations about 18 n. Partial sums of 4,096 values, of fewer with four
+ * lanes, keep the rounding error of a large vocabulary's sum below that of the values. */
 static double exp_sum(const float *x, float top, float scale, size_t n, float *y)
 {
   double total = 0;
-  for (size_t begin = 0; begin < n; begin += 4096) {
-    size_t end = begin + 4096 < n ? begin + 4096 : n;
+  const size_t block = LANES == 4 ? 1024 : 4096;
+  for (size_t begin = 0; begin < n; begin += block) {
+    size_t end = begin + block < n ? begin + block : n;
     vf sum = vzero();
     for (size_t i = begin; i < end; i += LANES) {
       vf difference = vsub(vget(x + i, end - i), vset(top));

@@ -2,8 +2,8 @@
 /*
  * A vector of LANES floats and the few operations that the kernels of this folder need,
  * for the ISA level that the including file is compiled for. A kernel is written once
- * against these operations (NAME_simd.h) and compiled by NAME_avx2.c and NAME_avx512.c;
- * the plain C reference (NAME_generic.c) does not use them.
+ * against these operations (NAME_simd.h) and compiled by NAME_avx2.c, NAME_avx512.c and
+ * NAME_neon.c; the plain C reference (NAME_generic.c) does not use them.
  *
  * All functions are static, so that one level's code cannot be linked in place of
  * another's.
@@ -11,7 +11,6 @@
 #ifndef LLS_CPU_SIMD_H
 #define LLS_CPU_SIMD_H
 
-#include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -22,8 +21,26 @@
  * in memory. */
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
+#elif defined __aarch64__ /* has twice as many registers as AVX2, half as wide */
+#define UNROLL _Pragma("GCC unroll 32")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Prefetch a cache line: into L1, or into L2. */
+INLINE void prefetch_l1(const void *p)
+{
+  __builtin_prefetch(p, 0, 3);
+}
+INLINE void prefetch_l2(const void *p)
+{
+  __builtin_prefetch(p, 0, 2);
+}
+
+#ifdef __aarch64__
+#include "kernels/cpu/simd_neon.h"
+#else
+#include <immintrin.h>
 #endif
 
 #ifdef __AVX512F__
@@ -142,7 +159,7 @@ INLINE void vstore_bf16(uint16_t *p, vf v)
   _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
 }
 
-#else /* AVX2 */
+#elif !defined __aarch64__ /* AVX2 */
 
 #define LANES 8
 typedef __m256 vf;

@@ -227,14 +227,16 @@ static void test_vector_levels_make_the_same_bits(void **state)
 {
   (void)state;
   enum { K = 768, OUTPUTS = 50, ROWS = 40 };
-  static const char *const vector_levels[] = {"avxvnni", "avx512", "amx"};
+  static const char *const vector_levels[] = {"avxvnni", "avx512", "amx", "i8mm"};
+  static const char *const first[] = {"avx2", "avx2", "avx2", "neon"};
   float *x = malloc(sizeof *x * ROWS * K), y[2][ROWS * OUTPUTS];
   for (int i = 0; i < ROWS * K; i++)
     x[i] = random_float();
   for (size_t f = 0; f < N_FORMATS; f++) {
     struct matrix m = create_matrix(OUTPUTS, K, formats[f].dtype);
-    for (size_t i = 0; product_of("avx2", &m, x, ROWS, y[0]) && i < 3; i++) {
-      if (product_of(vector_levels[i], &m, x, ROWS, y[1]))
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+      if (product_of(first[i], &m, x, ROWS, y[0]) &&
+          product_of(vector_levels[i], &m, x, ROWS, y[1]))
         assert_memory_equal(y[0], y[1], sizeof y[0]);
     }
     destroy_matrix(&m);

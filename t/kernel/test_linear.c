@@ -134,9 +134,8 @@ static struct lls_tensor_view view_of(const struct matrix *m, enum lls_dtype dty
 static bool rounds_x(const char *isa, const struct format *f)
 {
   bool pairs = f->dtype == LLS_BF16 || f->format == LLS_WEIGHTS_BF16;
-  if (strcmp(isa, "amx") == 0)
-    return pairs;
-  return strcmp(isa, "avx512") == 0 && pairs;
+  return pairs && (strcmp(isa, "amx") == 0 || strcmp(isa, "avx512") == 0 ||
+                   strcmp(isa, "i8mm") == 0);
 }
 
 static void check_rows(const struct matrix *m, const float *bias, const float *x,
@@ -313,7 +312,7 @@ static void test_refusals_name_the_shapes(void **state)
   const struct lls_device_options options = {.isa = "sse9"};
   assert_int_equal(lls_cpu_device_create(&options, &device, &err), -EINVAL);
   assert_string_equal(err.text, "isa \"sse9\" is unknown: use generic, avx2, avxvnni, "
-                                "avx512 or amx");
+                                "avx512, amx, neon or i8mm");
 }
 
 /* Each name that the configuration accepts is a level, which this CPU runs or lacks. */
