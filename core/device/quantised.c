@@ -12,10 +12,12 @@
  * 16. */
 static void nibbles(const uint8_t *p, int8_t *codes, int less)
 {
-  for (int i = 0; i < 16; i++) {
-    codes[i] = (int8_t)((p[i] & 15) - less);
-    codes[16 + i] = (int8_t)((p[i] >> 4) - less);
-  }
+  uint8_t both[16]; /* no store to codes can change them: vectors */
+  memcpy(both, p, sizeof both);
+  for (int i = 0; i < 16; i++)
+    codes[i] = (int8_t)((both[i] & 15) - less);
+  for (int i = 0; i < 16; i++)
+    codes[16 + i] = (int8_t)((both[i] >> 4) - less);
 }
 
 /* Adds the fifth bits of 32 codes. */

@@ -121,6 +121,17 @@ static void look_up(const int8_t *values, uint8_t *codes, size_t n)
     codes[k] = code_of[codes[k]];
 }
 
+/* Adds to n codes, 16 at a time: a length that the compiler knows lets it use vectors. */
+static void add_to_codes(uint8_t *codes, size_t n, uint8_t bias)
+{
+  size_t k = 0;
+  for (; k + 16 <= n; k += 16)
+    for (size_t i = 0; i < 16; i++)
+      codes[k + i] = (uint8_t)(codes[k + i] + bias);
+  for (; k < n; k++)
+    codes[k] = (uint8_t)(codes[k] + bias);
+}
+
 static void read_codes(struct lls_row_codes *out, const struct lls_tensor_view *v,
                        size_t row, enum lls_codes_form form)
 {
@@ -135,11 +146,12 @@ static void read_codes(struct lls_row_codes *out, const struct lls_tensor_view *
                                  lls_dtype_row_bytes(v->dtype, row * v->row_stride),
                              n, code, out->scale, out->offset);
   out->groups = n / lls_dtype_group(v->dtype);
-  int bias = bias_of(v, form);
   if (form == LLS_CODES4_LIST)
     look_up(lls_codes_values(v), out->code, n);
-  for (size_t k = 0; k < n; k++)
-    out->code[k] = form == LLS_CODES4_FLOAT ? e2m1(code[k]) : (uint8_t)(code[k] + bias);
+  for (size_t k = 0; form == LLS_CODES4_FLOAT && k < n; k++)
+    out->code[k] = e2m1(code[k]);
+  if (form != LLS_CODES4_FLOAT)
+    add_to_codes(out->code, n, (uint8_t)bias_of(v, form));
   for (size_t g = 0; v->dtype == LLS_Q5_0 && g < out->groups; g++)
     out->offset[g] = -16 * out->scale[g];
 }
@@ -235,8 +247,10 @@ int lls_row_codes_exponent(const struct lls_row_codes *row)
 {
   float largest = 0;
   int exponent = 0;
-  for (size_t g = 0; g < row->groups; g++)
-    largest = fmaxf(largest, fmaxf(fabsf(row->scale[g]), fabsf(row->offset[g])));
+  for (size_t g = 0; g < row->groups; g++) { /* NaN is never the largest */
+    largest = fabsf(row->scale[g]) > largest ? fabsf(row->scale[g]) : largest;
+    largest = fabsf(row->offset[g]) > largest ? fabsf(row->offset[g]) : largest;
+  }
   if (largest > 0 && isfinite(largest))
     frexpf(largest, &exponent);
   return exponent - 15;

@@ -79,6 +79,7 @@ pack_bits(uint8_t *record, const unsigned bits, size_t o, const uint8_t *code)
   const uint32_t each = 0x01010101, low_mask = each * ((1u << low) - 1),
                  high_mask = each * ((1u << wide) - 1);
   uint32_t lows = 0, highs = 0;
+#pragma GCC unroll 16
   for (size_t q = 0; q < LLS_CODES_STEP / 4; q++) {
     uint32_t quad = quad_at(code + 4 * q);
     if (bits == 8) {
@@ -123,18 +124,21 @@ static void pack_halves(struct lls_weight *w, size_t output,
                         const struct lls_row_codes *row)
 {
   const struct lls_codes_layout layout = lls_codes_layout(w->packed);
-  char *panel = w->data + output / LLS_PANEL * w->panel_bytes;
+  const size_t record = lls_codes_record(w->packed), groups = layout.groups;
+  char *at = w->data + output / LLS_PANEL * w->panel_bytes + lls_codes_bytes(w->packed);
   size_t o = output % LLS_PANEL;
   int exponent = lls_row_codes_exponent(row);
   w->scale[output] = ldexpf(1, exponent);
-  for (size_t i = 0; i < row->groups; i++) {
-    size_t k = i / layout.groups * LLS_CODES_STEP, g = i % layout.groups;
-    uint16_t *scale =
-        (uint16_t *)(panel + lls_codes_at(w->packed, k) + lls_codes_bytes(w->packed));
-    uint16_t *offset = scale + layout.groups * LLS_PANEL;
-    scale[g * LLS_PANEL + o] = lls_f32_to_f16(ldexpf(row->scale[i], -exponent));
-    if (layout.offset)
-      offset[g * LLS_PANEL + o] = lls_f32_to_f16(ldexpf(row->offset[i], -exponent));
+  /* As doubles the products are exact, whatever the exponent. */
+  const double factor = ldexp(1, -exponent);
+  for (size_t i = 0; i < row->groups; i += groups, at += record) {
+    uint16_t *scale = (uint16_t *)at + o, *offset = scale + groups * LLS_PANEL;
+    for (size_t g = 0; g < groups && i + g < row->groups; g++) {
+      scale[g * LLS_PANEL] = lls_f32_to_f16((float)((double)row->scale[i + g] * factor));
+      if (layout.offset)
+        offset[g * LLS_PANEL] =
+            lls_f32_to_f16((float)((double)row->offset[i + g] * factor));
+    }
   }
 }
 
@@ -177,10 +181,14 @@ static void pack_blocks(struct lls_weight *w, size_t output,
 static void pack_row_codes(struct lls_weight *w, size_t output,
                            const struct lls_row_codes *row)
 {
-  uint8_t *panel = (uint8_t *)w->data + output / LLS_PANEL * w->panel_bytes;
-  for (size_t k = 0; k < w->inputs; k += LLS_CODES_STEP)
-    pack_codes(panel + lls_codes_at(w->packed, k), lls_codes_layout(w->packed).bits,
-               output % LLS_PANEL, row->code + k);
+  const size_t bytes = lls_codes_record(w->packed), tail = lls_codes_tail(w->packed);
+  const size_t block = lls_codes_records(w->packed) * LLS_CODES_STEP;
+  const unsigned bits = lls_codes_layout(w->packed).bits;
+  uint8_t *record = (uint8_t *)w->data + output / LLS_PANEL * w->panel_bytes;
+  for (size_t k = 0; k < w->inputs; k += LLS_CODES_STEP, record += bytes) {
+    record += k > 0 && k % block == 0 ? tail : 0;
+    pack_codes(record, bits, output % LLS_PANEL, row->code + k);
+  }
 }
 
 void lls_codes_pack(struct lls_weight *w, size_t output, const struct lls_tensor_view *v,
