@@ -38,6 +38,7 @@ int lls_pol_face_begin(void *self)
   m->n_pending = m->tree.n_dropped = m->lacking = m->n_from_host = m->n_to_host = 0;
   for (uint32_t tier = 0; tier < m->n_tiers; tier++)
     lls_pol_slabs_begin(&m->slabs[tier]);
+  side_begin_leaving(m);
   m->available_at_begin = lls_pol_slabs_available(&m->slabs[LLS_TIER_DEVICE]);
   return 0;
 }
@@ -113,7 +114,11 @@ int lls_pol_face_prefix(void *self, const struct lls_request *r, bool take,
 
 int lls_pol_face_admit(void *self, const struct lls_request *r)
 {
-  return lls_pol_rows_admit(&((struct lls_pol_side *)self)->rows, r);
+  struct lls_pol_side *m = self;
+  int rc = lls_pol_rows_admit(&m->rows, r);
+  if (rc == 0 && m->shares && m->tree.n_tiers > 1)
+    side_use(m, r);
+  return rc;
 }
 
 /* KEEP_PREFIX: known blocks stay in the tree until their memory is needed. */

@@ -139,6 +139,7 @@ static int make_tree(struct lls_pol_side *m, const struct lls_cache_geometry *g)
   t->n_tiers = m->shares_host ? m->n_tiers : 1;
   t->groups = m->host->engine->groups;
   t->manager = m;
+  t->leaves = t->n_tiers > 1 ? side_leaves : NULL;
   t->shows_changes = g->shows_changes != 0;
   for (uint32_t tier = 0; tier < t->n_tiers; tier++)
     t->tiers[tier].slabs = &m->slabs[tier];
@@ -203,8 +204,10 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
   m->max_wishing = m->rows.states != 0 ? m->host->engine->max_sequences : 0;
   m->wish_changes = SIDE_CHANGES * m->max_wishing;
+  m->leaving_changes = side_leaving_changes(m);
   m->journal.changes =
-      calloc((size_t)m->journal.max + m->wish_changes, sizeof *m->journal.changes);
+      calloc((size_t)m->journal.max + m->wish_changes + m->leaving_changes,
+             sizeof *m->journal.changes);
   m->wishes = calloc(m->rows.n_slots, sizeof *m->wishes);
   m->wishing = calloc((size_t)m->max_wishing + 1, sizeof *m->wishing);
   m->max_copies = 2 * blocks + m->more_copies;

@@ -5,12 +5,19 @@
  * the device, a later prompt finds it on the host. The copy needs no holder. It is listed
  * when the transaction ends, and nothing takes the block before the next one begins, when
  * the step and its copies have ended.
+ *
+ * A step may want the memory of blocks before any step could copy them: those of a
+ * request that has just ended. Such a block is copied before the step, which takes a
+ * twentieth of the time to compute it again (Llama 3 8B on an A100: 80 us and 1.6 ms).
  */
 #include "side_inside.h"
 
 /* Blocks that a step looks at, copied or not: some 50 us. A long session that ends leaves
  * thousands at once. */
 #define MOST_LOOKED_AT 256
+
+/* Blocks that are copied as they leave, at most, in a step. */
+#define MOST_LEAVING 512
 
 void side_copy_known(struct lls_pol_side *m, uint32_t group, uint32_t from_tier,
                      uint32_t from, uint32_t to, uint32_t order)
@@ -42,7 +49,7 @@ static bool has_room(const struct lls_pol_side *m, uint32_t group, uint32_t sinc
 }
 
 /* Copies the block of a place on the device; units of the host that the copy takes. */
-static uint32_t copy_place(struct lls_pol_side *m, uint32_t place)
+static uint32_t copy_place(struct lls_pol_side *m, uint32_t place, uint32_t order)
 {
   struct lls_pol_tree *t = &m->tree;
   uint32_t group = place / t->n_tiers % t->n_groups;
@@ -58,13 +65,52 @@ static uint32_t copy_place(struct lls_pol_side *m, uint32_t place)
     lls_pol_tree_let_go(t, LLS_TIER_HOST, to);
     return 0;
   }
-  side_copy_known(m, group, LLS_TIER_DEVICE, t->places[place].unit, to, LLS_COPY_ASYNC);
+  side_copy_known(m, group, LLS_TIER_DEVICE, t->places[place].unit, to, order);
   lls_pol_tree_add(t, node, group, LLS_TIER_HOST, to);
   lls_pol_tree_let_go(t, LLS_TIER_HOST, to);
   lls_pol_tree_touch(t, LLS_TIER_HOST, to, since);
   side_set(m, &m->n_to_host, m->n_to_host + 1);
   return m->full[LLS_TIER_HOST][group].units;
 }
+
+/* ---- blocks that leave before a step has copied them ------------------------------- */
+
+static uint32_t changes_to_copy(const struct lls_pol_side *m)
+{
+  return 4 * SIDE_CHANGES + 64 * m->n_groups * m->tree.n_tiers;
+}
+
+uint32_t side_leaving_changes(const struct lls_pol_side *m)
+{
+  return m->tree.n_tiers > 1 ? MOST_LEAVING * changes_to_copy(m) : 0;
+}
+
+void side_begin_leaving(struct lls_pol_side *m)
+{
+  uint32_t all = side_leaving_changes(m);
+  m->journal.max -= all - m->leaving_changes;
+  m->leaving_changes = all;
+  m->leaving_units = 0;
+}
+
+/* The journal grows by what the copy notes, since callers have checked its room for their
+ * own changes. */
+void side_leaves(void *manager, uint32_t place)
+{
+  struct lls_pol_side *m = manager;
+  struct lls_pol_journal *j = &m->journal;
+  uint32_t before = j->n, most = changes_to_copy(m);
+  if (!m->copies_leaving || m->leaving_changes < most || !m->shares ||
+      !lls_pol_side_can_copy(m, 1))
+    return;
+  j->max += most;
+  m->leaving_units += copy_place(m, place, LLS_COPY_BEFORE_STEP);
+  LLS_POL_CHECK(j->n - before <= most);
+  j->max -= most - (j->n - before);
+  m->leaving_changes -= j->n - before;
+}
+
+/* ---- blocks that wait -------------------------------------------------------------- */
 
 /* The list whose next block was released first; NULL if none has one. */
 static struct lls_pol_kept *oldest(struct lls_pol_side *m)
@@ -100,7 +146,7 @@ void lls_pol_side_to_host(struct lls_pol_side *m, uint64_t units)
   for (uint32_t i = 0; i < MOST_LOOKED_AT && units > 0 && (list = oldest(m)) != NULL &&
                        side_can_note(m, 4) && lls_pol_side_can_copy(m, 1);
        i++) {
-    uint32_t place = list->ahead, copied = copy_place(m, place);
+    uint32_t place = list->ahead, copied = copy_place(m, place, LLS_COPY_ASYNC);
     if (list->ahead == place)
       side_set(m, &list->ahead, m->tree.places[place].next);
     units -= copied < units ? copied : units;

@@ -147,6 +147,18 @@ void side_states_computed(struct lls_pol_side *, const struct lls_pol_sequence *
 /* side_host.c. Lists the copy of a full block of the tree from a tier to the other. */
 void side_copy_known(struct lls_pol_side *, uint32_t group, uint32_t from_tier,
                      uint32_t from, uint32_t to, uint32_t order);
+/* Changes in the journal, beyond its own, for blocks that are copied as they leave. */
+uint32_t side_leaving_changes(const struct lls_pol_side *);
+/* A transaction begins, in which no block has been copied as it left. */
+void side_begin_leaving(struct lls_pol_side *);
+/* The tree's `leaves`: copies the block to the host before the step, if it is not there
+ * and the host has room. */
+void side_leaves(void *, uint32_t place);
+
+/* side_shared.c. Makes the blocks that an arriving request may take the last to leave:
+ * the session that left them is back, and may wait for longer than blocks stay. Not in a
+ * transaction. */
+void side_use(struct lls_pol_side *, const struct lls_request *);
 
 /* side_forms.c. Makes the i-th block of a sequence's list the one at `unit` of a tier;
  * `small` is counted where the list has a block there, whose form is `was`. */

@@ -102,7 +102,11 @@ int lls_pol_side_fetch(struct lls_pol_side *m, const struct lls_retained *what)
   if (!side_can_note(m, 2 * (uint64_t)m->n_groups * f.n) || !lls_pol_side_can_copy(m, n))
     return -ENOBUFS;
   lls_pol_slabs_verb(&m->slabs[f.tier]);
-  if (lls_pol_slabs_fits(&m->slabs[f.tier], lacking) && fetch(m, &f))
+  bool copies = m->copies_leaving;
+  m->copies_leaving = false; /* or blocks leave the host that are to be copied from it */
+  bool done = lls_pol_slabs_fits(&m->slabs[f.tier], lacking) && fetch(m, &f);
+  m->copies_leaving = copies;
+  if (done)
     return (int)(f.n * m->block_tokens);
   lls_pol_journal_rollback(&m->journal, mark);
   return -ENOSPC;

@@ -48,7 +48,6 @@ static bool bring_block(struct lls_pol_side *m, const struct lls_pol_sequence *s
     return false;
   side_copy_known(m, group, LLS_TIER_HOST, from, to, LLS_COPY_BEFORE_STEP);
   lls_pol_tree_add(&m->tree, node, group, LLS_TIER_DEVICE, to);
-  lls_pol_tree_touch(&m->tree, LLS_TIER_HOST, from, m->tree.clock);
   if (side_is_state(m, group))
     lls_pol_rows_put_state(&m->rows, s, group, 0, to, (i + 1) * m->block_tokens);
   else
@@ -57,17 +56,40 @@ static bool bring_block(struct lls_pol_side *m, const struct lls_pol_sequence *s
   return true;
 }
 
+/* The block of the tree that is on the host alone, of those that a request reads which
+ * begins after n blocks; or LLS_POL_NIL. */
+static uint32_t on_host_alone(const struct lls_pol_side *m, const struct lls_request *r,
+                              uint32_t group, uint32_t i, uint32_t n)
+{
+  const struct lls_pol_tree *t = &m->tree;
+  uint32_t node = lls_pol_tree_find(t, &r->keys[i]);
+  if (i < lls_pol_tree_begin(t, group, n) ||
+      lls_pol_tree_block(t, node, group, LLS_TIER_DEVICE) != LLS_POL_NIL)
+    return LLS_POL_NIL;
+  return lls_pol_tree_block(t, node, group, LLS_TIER_HOST);
+}
+
 /* Brings the blocks of a prefix of n blocks that are on the host alone: the last one
- * first, as a sequence would have released them. */
+ * first, as a sequence would have released them. All are held at first, or they would
+ * leave the host for blocks that leave the device for them. In the end they are the
+ * first to leave: the device has them, and they are copied again when it loses them. */
 static bool bring_blocks(struct lls_pol_side *m, const struct lls_pol_sequence *s,
                          const struct lls_request *r, uint32_t n)
 {
   lls_pol_slabs_verb(&m->slabs[LLS_TIER_DEVICE]);
-  for (uint32_t i = n; i-- > 0;)
-    for (uint32_t group = 0; group < m->n_groups; group++)
-      if (i >= lls_pol_tree_begin(&m->tree, group, n) &&
-          side_known(m, r, group, i) == LLS_POL_NIL && !bring_block(m, s, r, group, i))
-        return false;
+  for (uint32_t pass = 0; pass < 2; pass++)
+    for (uint32_t i = n; i-- > 0;)
+      for (uint32_t group = 0; group < m->n_groups; group++) {
+        uint32_t from = on_host_alone(m, r, group, i, n);
+        if (from != LLS_POL_NIL && pass == 0)
+          lls_pol_tree_hold(&m->tree, LLS_TIER_HOST, from);
+        if (from == LLS_POL_NIL || pass == 0)
+          continue;
+        if (!bring_block(m, s, r, group, i))
+          return false;
+        lls_pol_tree_let_go(&m->tree, LLS_TIER_HOST, from);
+        lls_pol_tree_offer(&m->tree, LLS_TIER_HOST, from);
+      }
   return true;
 }
 
@@ -151,6 +173,26 @@ uint32_t lls_pol_side_prefix(struct lls_pol_side *m, struct lls_pol_sequence *s,
   side_set(m, &m->lacking, (uint32_t)(s - m->rows.sequences) + 1);
   *on_host = 0;
   return 0;
+}
+
+static void use_block(struct lls_pol_side *m, uint32_t node, uint32_t group)
+{
+  for (uint32_t tier = 0; tier < m->tree.n_tiers; tier++) {
+    uint32_t unit = lls_pol_tree_block(&m->tree, node, group, tier);
+    if (unit != LLS_POL_NIL)
+      lls_pol_tree_touch(&m->tree, tier, unit, m->tree.clock);
+  }
+}
+
+void side_use(struct lls_pol_side *m, const struct lls_request *r)
+{
+  struct lls_pol_match found;
+  uint32_t most = lls_pol_min(r->n_keys, m->rows.row_blocks);
+  lls_pol_tree_match(&m->tree, r->keys, most, side_tiers(m), &found);
+  for (uint32_t i = found.n; i-- > 0;)
+    for (uint32_t group = m->n_groups; group-- > 0;)
+      if (i >= lls_pol_tree_begin(&m->tree, group, found.n))
+        use_block(m, lls_pol_tree_find(&m->tree, &r->keys[i]), group);
 }
 
 static void forget_block(struct lls_pol_side *m, const struct lls_key *key,

@@ -237,7 +237,10 @@ static bool drop(void *context, uint32_t unit)
   if (!lls_pol_journal_has_room(t->journal, changes))
     return false;
   set(t, &t->n_dropped, t->n_dropped + 1);
-  leave(t, at->number, place);
+  if (t->leaves != NULL && at->number == LLS_TIER_DEVICE && t->journal->open)
+    t->leaves(t->manager, place);
+  if (t->places[place].unit != LLS_POL_NIL) /* else with a block that left for its copy */
+    leave(t, at->number, place);
   return true;
 }
 
@@ -436,6 +439,22 @@ void lls_pol_tree_touch(struct lls_pol_tree *t, uint32_t tier, uint32_t unit,
   unkeep(t, tier, place);
   keep(t, tier, place);
   set(t, &t->places[place].since, since);
+}
+
+void lls_pol_tree_offer(struct lls_pol_tree *t, uint32_t tier, uint32_t unit)
+{
+  uint32_t place = *place_of(t, tier, unit);
+  struct lls_pol_kept *list = kept_of(t, tier, unit);
+  LLS_POL_CHECK(place != LLS_POL_NIL);
+  if (list->first == place || lls_pol_slabs_holders(t->tiers[tier].slabs, unit) > 0)
+    return;
+  unkeep(t, tier, place);
+  set(t, &t->places[place].previous, LLS_POL_NIL);
+  set(t, &t->places[place].next, list->first);
+  set(t, &t->places[place].since, t->places[list->first].since);
+  set(t, &t->places[list->first].previous, place);
+  set(t, &list->first, place);
+  set(t, &list->n, list->n + 1);
 }
 
 uint32_t lls_pol_tree_put(struct lls_pol_tree *t, const struct lls_key *keys, uint32_t i,

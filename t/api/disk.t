@@ -27,10 +27,10 @@ sub folder_of {
 
 # The device has room for a few of the prompts.
 sub start {
-    my ($folder, $space, $cache) = @_;
+    my ($folder, $space, $cache, @launcher) = @_;
     return LlmServer->serve("state = $state\n[model]\npath = $folder\n[engine]\nthreads = 1\npin = false\nmax_step_tokens = 32\n"
         . "max_sequences = 2\nmax_context = 96\n[cache]\ndevice_memory = 64KiB\nblock_tokens = 8\ndisk_space = $space\n"
-        . "[plugins]\ncache = $cache\nscheduler = fcfs\n");
+        . "[plugins]\ncache = $cache\nscheduler = fcfs\n", undef, @launcher);
 }
 
 sub prompt { my ($seed) = @_; return [map { 3 + ($_ * $seed) % 59 } 1 .. 76] }
@@ -84,6 +84,33 @@ is((stat $file)[2] & 077, 0, 'the file is for nobody else to read');
         last if $there->{disk} >= 80 && $there->{device} == 0;
     }
     is_deeply $there, { device => 0, host => 0, disk => 80 }, 'a session shows what of it is on disk';
+    is $server->stop, 0, '  and the server ends well';
+}
+
+# ---- while the disk reads -----------------------------------------------------------------------------
+
+{
+    unlink $file;
+    my $slow   = "$state/slow";
+    my $folder = folder_of('llama');
+    local $ENV{ASAN_OPTIONS} = ($ENV{ASAN_OPTIONS} // '') . ':verify_asan_link_order=0';
+    my $server = start($folder, '4MiB', 'paged', 'env', "SLOW_DISK=$slow", 'LD_PRELOAD=' . LlmServer::built('t/api/.libs/slow_disk.so'));
+    my ($right) = ask($server, 7);
+    ask($server, $_) for 11 .. 20;
+    LlmServer::write_file($slow, '');
+    my $pid = fork // die $!;
+    if ($pid == 0) { my ($ids) = eval { ask($server, 7) }; require POSIX; POSIX::_exit("@{$ids // []}" eq "@$right" ? 0 : 1) }
+    my $until = time + $LlmServer::TIMEOUT;
+    my @reading;
+    until (@reading || time > $until) {
+        @reading = grep { $_->{state} eq 'reading' } map { @{ $_->{requests} } } @{ decode_json($server->get('/admin/queues')->{content})->{instances} };
+    }
+    is scalar @reading, 1, 'a request that waits for the disk is "reading" in /admin/queues';
+    is on_disk($server), 0, '  before it has tokens from there';
+    unlink $slow;
+    waitpid $pid, 0;
+    is $?, 0, '  then its answer is that of before';
+    cmp_ok on_disk($server), '>', 0, '  with tokens from the disk';
     is $server->stop, 0, '  and the server ends well';
 }
 

@@ -327,6 +327,69 @@ static void test_an_idle_server_copies_to_the_host(void **state)
   }
 }
 
+/* A step takes the memory of a request that has just ended, before any step could copy
+ * it: with to_host the copy is made before that step. */
+static void test_what_a_step_takes_at_once_is_on_the_host(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_SWAPPED; int8++)
+    for (int on = 0; on < 2; on++) {
+      struct bed bed;
+      struct bed_options o = defaults;
+      o.int8 = int8;
+      o.device_units = 18;
+      o.cache.parameters = (const char *const[]){"to_host", on ? "on" : "off", NULL};
+      assert_int_equal(bed_open(&bed, &o), 0);
+      uint32_t tokens = free_units(&bed) / units_of(&bed, LLS_FORM_KV) * BLOCK;
+      struct lls_live *a = submit(&bed, 48, 50, 10);
+      step(&bed, a, 50);
+      leave(&bed, a, true);
+      struct lls_live *large = submit(&bed, 0, tokens, 5);
+      step(&bed, large, tokens);
+      check_memory(&bed, large);
+      bed_cancel(&bed, large);
+      struct lls_live *b = submit(&bed, 48, 60, 10);
+      assert_int_equal(step(&bed, b, 60), on ? 48 : 0);
+      check_memory(&bed, b);
+      bed.c->admit(bed.cache_self, &a->view); /* for its end */
+      bed_cancel(&bed, a);
+      bed_cancel(&bed, b);
+      bed_close(&bed);
+    }
+}
+
+/* A prompt that a waiting request needs leaves the device after one that ended later. */
+static void test_what_a_waiting_request_has_leaves_last(void **state)
+{
+  (void)state;
+  for (int waits = 0; waits < 2; waits++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.device_units = 18;
+    o.cache.parameters = (const char *const[]){"to_host", "off", NULL};
+    assert_int_equal(bed_open(&bed, &o), 0);
+    uint32_t tokens = free_units(&bed) / units_of(&bed, LLS_FORM_KV) * BLOCK;
+    struct lls_live *a = submit(&bed, 48, 48, 10), *b = submit(&bed, 0, 48, 10);
+    step(&bed, a, 48);
+    leave(&bed, a, true);
+    step(&bed, b, 48);
+    leave(&bed, b, true);
+    struct lls_live *c = waits ? submit(&bed, 48, 60, 10) : NULL;
+    struct lls_live *large = submit(&bed, 0, tokens - 48, 5);
+    step(&bed, large, tokens - 48);
+    if (!waits)
+      c = submit(&bed, 48, 60, 10);
+    assert_int_equal(take_prefix(&bed, c, false), waits ? 48 : 0);
+    bed.c->admit(bed.cache_self, &a->view); /* for their ends */
+    bed.c->admit(bed.cache_self, &b->view);
+    bed_cancel(&bed, a);
+    bed_cancel(&bed, b);
+    bed_cancel(&bed, c);
+    bed_cancel(&bed, large);
+    bed_close(&bed);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -337,6 +400,8 @@ int main(void)
       cmocka_unit_test(test_those_that_move_leave_their_blocks),
       cmocka_unit_test(test_release_keeps_what_it_is_told),
       cmocka_unit_test(test_nothing_is_shared_if_off),
+      cmocka_unit_test(test_what_a_step_takes_at_once_is_on_the_host),
+      cmocka_unit_test(test_what_a_waiting_request_has_leaves_last),
       cmocka_unit_test(test_handed_over),
       cmocka_unit_test(test_with_a_window),
       cmocka_unit_test(test_an_idle_server_copies_to_the_host),

@@ -88,7 +88,12 @@ struct lls_pol_side {
   struct lls_pol_tree tree; /* of blocks on the device; with shares_host on both tiers */
   uint32_t lacking;         /* slot + 1: blocks of its prefix get no room on the device */
   uint32_t n_from_host, n_to_host; /* blocks of the tree, in this transaction */
-  struct lls_pol_leases leases;    /* of the tree's blocks */
+  /* With shares_host: blocks of the tree that leave the device are copied to the host
+   * before the step, if the host lacks them and has no older ones. */
+  bool copies_leaving;
+  uint64_t leaving_units;   /* copied so in this transaction */
+  uint32_t leaving_changes; /* changes in the journal that are left for these copies */
+  struct lls_pol_leases leases; /* of the tree's blocks */
   bool crowded; /* a sequence that is alone asked for more than leases leave */
   struct lls_pol_rows rows;
   uint32_t *marks; /* (blocks of a tier) for audits */

@@ -88,8 +88,11 @@ struct lls_pol_tree {
   uint32_t block_tokens, n_groups, n_tiers;
   const struct lls_group *const *groups; /* (n_groups) the engine's */
   void *manager;                         /* its own use; found by slabs' `moved` */
-  bool shows_changes;                    /* lls_pol_tree_changes is called */
-  bool is_hidden;                        /* nothing is found: it shows no block */
+  /* NULL, or called in a transaction when the kept block of a place is about to leave the
+   * device for want of memory. The manager may copy it to another tier. */
+  void (*leaves)(void *manager, uint32_t place);
+  bool shows_changes; /* lls_pol_tree_changes is called */
+  bool is_hidden;     /* nothing is found: it shows no block */
   struct lls_pol_tree_tier tiers[LLS_POL_MAX_TIERS];
 
   uint32_t n_nodes;                  /* number of blocks */
@@ -154,6 +157,8 @@ void lls_pol_tree_add(struct lls_pol_tree *, uint32_t node, uint32_t group, uint
 /* Makes a kept block the last to leave: as if it was released at `since`. */
 void lls_pol_tree_touch(struct lls_pol_tree *, uint32_t tier, uint32_t unit,
                         uint32_t since);
+/* Makes a kept block the first to leave. */
+void lls_pol_tree_offer(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
 /* Add a holder to a block, in the tree or not; remove a holder: the last one's release
  * frees a block that is not in the tree. */
 void lls_pol_tree_hold(struct lls_pol_tree *, uint32_t tier, uint32_t unit);

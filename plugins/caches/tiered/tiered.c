@@ -53,6 +53,7 @@ static int reconfigure(void *self, const void *params)
   m->params = *(const struct params *)params;
   lls_pol_side_share(&m->side, m->params.prefix_sharing);
   m->side.leases.share = m->params.lease_share;
+  m->side.copies_leaving = m->params.to_host;
   return 0;
 }
 
