@@ -6,22 +6,20 @@ import shutil
 import sys
 
 BUNDLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bundle")
+CUDA = os.path.join(os.path.dirname(os.path.dirname(BUNDLE)), "llmserve_cuda", "lib")  # of the wheel llmserve-cuda
 WITH_FILE = ("llmserve", "llmserve-ctl", "llmserve-whatif")  # they read a configuration without -c
 
 
 def environment():
-    """Returns the environment in which the programs find the bundle's libraries, plugins and profiles."""
+    """Returns the environment in which the programs find the bundle's plugins and profiles."""
     result = dict(os.environ)
     if os.path.isdir(BUNDLE):
-        prepend(result, "LD_LIBRARY_PATH", os.path.join(BUNDLE, "lib"))
         append(result, "LLS_PLUGIN_PATH", os.path.join(BUNDLE, "lib", "llmserve"))
+        if os.path.isdir(CUDA):
+            append(result, "LLS_PLUGIN_PATH", CUDA)
         result.setdefault("LLS_DATA_PATH", os.path.join(BUNDLE, "share"))
         result.setdefault("LLS_PROFILE_PATH", os.path.join(BUNDLE, "share", "profiles"))
     return result
-
-
-def prepend(variables, name, folder):
-    variables[name] = ":".join(filter(None, [folder, variables.get(name)]))
 
 
 def append(variables, name, folder):
