@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/site/pages.py SOURCE BUILD OUT, for `make html`: the pages of the site, as Markdown for Sphinx.
+
+The texts are those of the tree: doc/, a page for each plugin, man pages, the headers of the SDK, and the list of
+results. Their own format stays: man pages and READMEs are text of fixed width. No page has to be written twice.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+GUIDES = {
+    "Use": ["serving", "api", "api/vllm", "api/llamacpp", "api/ollama", "api/anthropic", "api/responses", "api/samplers",
+            "api/tgi", "scaling", "speculation", "reliability", "packaging"],
+    "Choose and write policies": ["policies", "plugins", "abi"],
+    "Change llmserve": ["hacking", "style", "release"],
+}  # fmt: skip
+KINDS = {"schedulers": "scheduler", "caches": "cache", "predictors": "predictor", "drafters": "drafter"}
+
+
+def fixed(title, text, language="text"):
+    fence = "`" * 4
+    return f"# {title}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
+
+
+def toctree(caption, names):
+    return "```{toctree}\n:maxdepth: 1\n:caption: " + caption + "\n\n" + "\n".join(names) + "\n```\n\n"
+
+
+def manual(path):
+    command = ["groff", "-man", "-Tascii", "-P-cbou", "-rLL=100n", str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, errors="replace").stdout
+
+
+def guides(source, out):
+    index = ""
+    for caption, names in GUIDES.items():
+        for name in names:
+            target = out / "doc" / f"{name}.md"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / "doc" / f"{name}.md", target)
+        index += toctree(caption, [f"doc/{name}" for name in names])
+    return index
+
+
+def plugins(source, out):
+    """A page for each plugin: its README, with the paper, the rules, the parameters and the figures that it reports."""
+    names = []
+    for folder, kind in KINDS.items():
+        for readme in sorted((source / "plugins" / folder).glob("*/README")):
+            name = f"plugins/{kind}-{readme.parent.name}"
+            (out / "plugins").mkdir(exist_ok=True)
+            (out / f"{name}.md").write_text(fixed(f"{kind} {readme.parent.name}", readme.read_text()))
+            names.append(name)
+    return toctree("Plugins", names)
+
+
+def manuals(source, build, out):
+    names = []
+    (out / "man").mkdir()
+    pages = list((build / "man").glob("*.[157]")) + list((source / "man").glob("*.[157]"))
+    for page in sorted(set(pages), key=lambda p: (p.suffix, p.name)):
+        title = f"{page.stem}({page.suffix[1:]})"
+        if re.match(r"llmserve-(?:scheduler|cache|predictor|drafter)_", page.name):
+            continue  # the same text as the plugin's page
+        (out / "man" / f"{page.name}.md").write_text(fixed(title, manual(page)))
+        names.append(f"man/{page.name}")
+    return toctree("Manuals", names)
+
+
+def headers(source, out):
+    names = []
+    for header in sorted((source / "include/llmserve").rglob("*.h")):
+        name = header.relative_to(source / "include")
+        target = out / "sdk" / name.with_suffix(".md")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(fixed(f"<{name}>", header.read_text(), "c"))
+        names.append(f"sdk/{name.with_suffix('')}")
+    return toctree("SDK", names)
+
+
+def results(source, out):
+    """What was measured: titles and first lines of pages, which are in the repository only."""
+    pages = sorted((source / "experiments/results").glob("*.md"))
+    if not pages:
+        return ""
+    rows = []
+    for page in pages:
+        title = re.search(r"^# (.*)", page.read_text(), re.M)
+        rows.append(f"- {title.group(1) if title else page.stem}: `experiments/results/{page.name}`")
+    (out / "results.md").write_text("# Results\n\nPages of the repository, each with its commands.\n\n" + "\n".join(rows) + "\n")
+    return toctree("Measured", ["results"])
+
+
+def main():
+    source, build, out = (pathlib.Path(argument) for argument in sys.argv[1:4])
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    shutil.copy(source / "tools/site/conf.py", out)
+    for name in ("README", "NEWS"):
+        (out / f"{name.lower()}.md").write_text(fixed({"README": "What it is", "NEWS": "News"}[name], (source / name).read_text()))
+    index = "# llmserve\n\nA server for large language models whose scheduling, cache and prediction policies are plugins.\n\n"
+    index += toctree("Start", ["readme", "news"]) + guides(source, out) + plugins(source, out)
+    index += manuals(source, build, out) + headers(source, out) + results(source, out)
+    (out / "index.md").write_text(index + "- {ref}`search`\n")
+
+
+main()
