@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "core/base/least.h"
 #include "core/draft/draft_cache.h"
 #include "core/draft/pass_time.h"
 #include "core/instance/instance.h"
@@ -36,6 +37,8 @@ struct run {
   const char *draft;     /* folder of the draft model in t/data/models; NULL: none */
   void (*set)(struct lls_submission *, uint32_t i);
   bool spoils, asynchronous;      /* spoils: one guess of each time is changed */
+  bool knows;                     /* the drafter offers the answer instead of guesses */
+  const struct answer *text;      /* (REQUESTS) the answers, if it knows them */
   uint32_t rows, blocks, preempt; /* 0: plenty; a preemption every so many steps */
   uint32_t preempt_mode, host_units;
   int64_t budget_ns;
@@ -51,6 +54,7 @@ static struct drafter { /* the one of this test */
   int64_t now_ns, takes_ns; /* the clock, and how far each look at it moves it */
   uint32_t step, preempt, preempt_mode;
   void (*sees)(const struct lls_request *, const struct lls_draft *);
+  const struct answer *text; /* what it offers, or NULL */
 } drafter;
 
 static inline uint32_t flags(void *self)
@@ -71,20 +75,34 @@ static inline uint32_t wants(void *self, const struct lls_request *r,
   return work->max;
 }
 
+/* Finds what it offers: guesses, or the answer's next tokens. */
+static inline uint32_t find_offer(const struct lls_request *r,
+                                  const struct lls_draft *from, const int32_t **tokens)
+{
+  *tokens = from->candidates;
+  if (drafter.text == NULL)
+    return from->n_candidates;
+  const struct answer *a = &drafter.text[atoi(r->label)];
+  *tokens = a->tokens + r->generated_tokens;
+  return lls_least_u32(from->max, a->n_tokens - r->generated_tokens);
+}
+
 static inline int draft(void *self, const struct lls_request *r, struct lls_draft *out)
 {
+  const int32_t *offer;
   (void)self;
   assert_in_range(out->n_candidates, 0, out->max);
-  uint32_t wrong = drafter.spoils ? dice(&drafter.dice, 0, MAX_DRAFTS) : MAX_DRAFTS;
-  for (uint32_t i = 0; i < out->n_candidates; i++) {
+  for (uint32_t i = 0; i < out->n_candidates; i++)
     assert_true(out->candidate_odds[i] >= 0 && out->candidate_odds[i] <= 1.0001f);
-    out->tokens[i] = i == wrong ? out->candidates[i] ^ 1 : out->candidates[i];
-  }
+  uint32_t wrong = drafter.spoils ? dice(&drafter.dice, 0, MAX_DRAFTS) : MAX_DRAFTS;
+  uint32_t n = find_offer(r, out, &offer);
+  for (uint32_t i = 0; i < n; i++)
+    out->tokens[i] = i == wrong ? offer[i] ^ 1 : offer[i];
   drafter.given += out->n_candidates > 0;
   if (drafter.sees != NULL)
     drafter.sees(r, out);
   drafter.right[r->slot] = wrong;
-  return (int)out->n_candidates;
+  return (int)n;
 }
 
 static inline void verified(void *self, const struct lls_request *r, uint32_t drafted,
@@ -212,6 +230,7 @@ static inline void serve(const struct run *run, struct answer *answers)
                                                  ? run->preempt_mode
                                                  : (uint32_t)LLS_PREEMPT_RECOMPUTE,
                              .sees = run->sees,
+                             .text = run->text,
                              .dice.state = 5};
   open_or_fail(&h, &o);
   submit_all(&h, run, answers);
@@ -236,7 +255,9 @@ static inline void compare(const struct run *run)
                       .weights = run->weights};
   serve(&alone, plain);
   assert_int_equal(drafter.wants, 0);
-  serve(run, guessed);
+  struct run other = *run;
+  other.text = run->knows ? plain : NULL;
+  serve(&other, guessed);
   for (uint32_t i = 0; i < REQUESTS; i++) {
     assert_int_equal(guessed[i].finished, 1);
     assert_int_equal(plain[i].n_tokens, guessed[i].n_tokens);

@@ -71,7 +71,7 @@ int64_t lls_draft_model_run(struct lls_draft_model *, struct lls_draft_ask *, ui
                             int64_t budget_ns);
 /* The same for heads, a layer that guesses (core/model/heads.h), after every step of the
  * model: reads the rows whatever that takes, since they are gone after the next step,
- * then makes guesses until the budget ends. */
+ * then makes guesses until the budget ends. Returns the time that reading took. */
 bool lls_draft_model_is_heads(const struct lls_draft_model *);
 int64_t lls_draft_heads_run(struct lls_draft_model *, struct lls_draft_read *, uint32_t n,
                             int64_t budget_ns);

@@ -112,7 +112,8 @@ int64_t lls_draft_heads_run(struct lls_draft_model *m, struct lls_draft_read *re
   flush(m);
   for (uint32_t i = 0; i < n; i++)
     reads[i].computed = reads[i].sequence->computed;
-  int64_t end_ns = budget_ns > 0 ? lls_draft_now(m) + budget_ns : LLS_NEVER;
+  int64_t read_ns = lls_draft_now(m) - began_ns;
+  int64_t end_ns = budget_ns > 0 ? began_ns + read_ns + budget_ns : LLS_NEVER;
   bool any = true;
   while (any && !m->failed) {
     for (uint32_t i = 0; i < n; i++)
@@ -124,5 +125,5 @@ int64_t lls_draft_heads_run(struct lls_draft_model *m, struct lls_draft_read *re
   for (uint32_t i = 0; i < n; i++) /* rows of guesses are written again */
     reads[i].sequence->computed =
         lls_least_u32(reads[i].computed, reads[i].sequence->computed);
-  return lls_draft_now(m) - began_ns;
+  return read_ns;
 }

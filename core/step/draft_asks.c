@@ -192,16 +192,19 @@ static uint32_t collect(struct lls_instance *in, uint32_t n)
   return reads;
 }
 
-static void run_model(struct lls_instance *in, uint32_t n, int64_t left_ns)
+/* Returns the part of its time that counts against no budget. */
+static int64_t run_model(struct lls_instance *in, uint32_t n, int64_t left_ns)
 {
   struct lls_drafting *d = &in->drafting;
+  int64_t read_ns = 0;
   if (lls_draft_model_is_heads(d->model))
-    lls_draft_heads_run(d->model, d->reads, collect(in, n), left_ns);
+    read_ns = lls_draft_heads_run(d->model, d->reads, collect(in, n), left_ns);
   else
     lls_draft_model_run(d->model, d->asks, n, left_ns);
   const char *failure = lls_draft_model_failure(d->model);
   if (failure != NULL)
     lls_log(in->log, LLS_LOG_ERROR, "engine", "the draft model stops: %s", failure);
+  return read_ns;
 }
 
 int64_t lls_draft_asks_run(struct lls_instance *in, bool may_ask)
@@ -223,9 +226,9 @@ int64_t lls_draft_asks_run(struct lls_instance *in, bool may_ask)
   } else if (!lls_draft_model_is_heads(d->model)) {
     return 0;
   }
-  run_model(in, n, left_ns);
+  int64_t read_ns = run_model(in, n, left_ns);
   int64_t took_ns = lls_instance_now(in) - began_ns;
   if (may_ask)
-    lls_draft_debt_pay(&d->model_debt_ns, budget_ns, took_ns);
+    lls_draft_debt_pay(&d->model_debt_ns, budget_ns, took_ns - read_ns);
   return took_ns;
 }

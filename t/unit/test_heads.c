@@ -77,6 +77,25 @@ static void test_guesses_are_those_of_torch(void **state)
     }
 }
 
+/* Steps with several rows that become text, as the layer's guesses hardly ever do here:
+ * the next guesses are those of all of these rows. */
+static void test_guesses_behind_accepted_ones(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < MODELS; i++) {
+    char folder[64];
+    struct run run = run_of(models[i], folder);
+    run.knows = true;
+    run.spoils = i % 2 == 0;
+    run.sees = check;
+    read_guesses(models[i]);
+    compare(&run);
+    assert_int_equal(different, 0);
+    assert_true(compared > REQUESTS * TOKENS / 4);
+    assert_true(drafter.accepted > REQUESTS * TOKENS / 2);
+  }
+}
+
 /* Rows of a step in several passes; requests that are computed again, or come back from
  * the host. */
 static void test_rows_in_parts_and_preemptions(void **state)
@@ -137,6 +156,12 @@ static void test_little_room_and_little_time(void **state)
   read_guesses("glm-4.5");
   compare(&run);
   assert_int_equal(different, 0); /* no row was missed, although few were asked about */
+  run.rows = 1;
+  run.budget_ns = 10000; /* by the test's clock, reading alone takes longer */
+  compare(&run);
+  assert_int_equal(different, 0);
+  assert_true(drafter.wants > REQUESTS * (TOKENS - 4)); /* at nearly every token */
+  assert_true(drafter.given == drafter.wants);
 }
 
 static int read_heads(const char *model, bool dummy, struct lls_model_config *out,
@@ -171,6 +196,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_guesses_are_those_of_torch),
+      cmocka_unit_test(test_guesses_behind_accepted_ones),
       cmocka_unit_test(test_rows_in_parts_and_preemptions),
       cmocka_unit_test(test_text_is_the_same_at_any_temperature),
       cmocka_unit_test(test_little_room_and_little_time),
