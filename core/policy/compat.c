@@ -123,11 +123,12 @@ static void warn_of_draft_model(const struct lls_instance *in,
   if (asks && !there)
     lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
             "has no draft model to ask: [plugins] draft_model names none, and the model "
-            "has no layer that guesses (MTP) which can be used");
+            "has no layer that guesses (MTP) which can be used, or llmserve began with "
+            "a drafter that does not ask: then start it with this one");
   else if (there && !asks)
     lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
-            "does not ask the draft model of [plugins] draft_model, which is idle; the "
-            "drafters model, heads and auto do");
+            "does not ask the draft model ([plugins] draft_model, or else the model's "
+            "layer that guesses), which is idle; the drafters model, heads and auto do");
 }
 
 /* Returns true if the drafter is to be called; logs why it is not. */

@@ -20,6 +20,10 @@
 
 static int fail(const struct server *s, struct lls_error *err, int rc, const char *why)
 {
+  if (s->draft.heads) /* the layer has no key of its own */
+    return lls_config_fail(s->config, err, rc, "model", "path",
+                           "the layer that guesses (MTP), which drafter %s asks: %s",
+                           s->config->policies.drafter.module->descriptor->id, why);
   return lls_config_fail(s->config, err, rc, "plugins", "draft_model", "%s", why);
 }
 
@@ -89,8 +93,9 @@ static int read_heads(struct server *s, struct lls_error *err)
   int rc = lls_heads_config_read(c->model.path, c->model.load_format == LLS_LOAD_DUMMY,
                                  &s->model, &s->draft.model, &why);
   s->draft.heads = rc == 0;
-  if (rc == -ENOTSUP)
-    lls_log(&s->log, LLS_LOG_WARNING, "model", "%s", why.text);
+  if (rc == -ENOENT || rc == -ENOTSUP)
+    lls_log(&s->log, rc == -ENOENT ? LLS_LOG_INFO : LLS_LOG_WARNING, "model", "%s",
+            lls_error_text(&why, rc));
   return rc == 0 || rc == -ENOENT || rc == -ENOTSUP
              ? 0
              : lls_config_fail(c, err, rc, "model", "path", "%s",

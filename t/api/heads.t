@@ -76,6 +76,16 @@ my $said = qx(@{[LlmServer::under(), LlmServer::built('llmserve')]} --check-conf
 isnt $?, 0, 'a draft model with states is refused';
 like $said, qr/\[plugins\] draft_model: layers of \S+ keep states/, '  with a sentence';
 
+# An error of the layer's tensors names the model's key.
+my $broken = folder('glm-4.5-mtp');
+my $tensors = LlmServer::read_file("$broken/model.safetensors");
+unlink "$broken/model.safetensors";
+LlmServer::write_file("$broken/model.safetensors", $tensors =~ s/\.hnorm\./.hnorx./r);
+LlmServer::write_file("$place/llmserve.ini", LlmServer::whole(config($broken, 'heads')));
+$said = qx(@{[LlmServer::under(), LlmServer::built('llmserve')]} -c $place/llmserve.ini 2>&1);
+isnt $?, 0, 'a layer without one of its norms is refused';
+like $said, qr/\[model\] path: the layer that guesses \(MTP\), which drafter heads asks: \S+ tensor \S+hnorm\.weight is missing/, '  with a sentence';
+
 $server = LlmServer->serve(config(folder('qwen3.5'), 'heads'));
 like $server->log, qr/drafter heads\S* has no draft model to ask: .* the model has no layer that guesses \(MTP\)/, 'a model without the layer has none, says the log';
 is scalar @{ $server->post('/v1/completions', body([5, 6, 7]))->{json}{choices}[0]{token_ids} }, 24, '  and answers';
