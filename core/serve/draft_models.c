@@ -190,6 +190,14 @@ int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *er
   if (!server_has_draft_model(s))
     return 0;
   int rc = create_engine(s, i, &why);
+  if (rc == -ENOMEM && s->draft.heads && i == 0) { /* the model serves without them */
+    s->draft.heads = false;
+    lls_log(&s->log, LLS_LOG_WARNING, "engine",
+            "the model's layer that guesses (MTP) is not used: %s; a smaller [plugins] "
+            "draft_cache may do",
+            lls_error_text(&why, rc));
+    return 0;
+  }
   if (rc < 0)
     return fail(s, err, rc, lls_error_text(&why, rc));
   const struct lls_engine *e = s->draft.engines[i];

@@ -86,6 +86,10 @@ $said = qx(@{[LlmServer::under(), LlmServer::built('llmserve')]} -c $place/llmse
 isnt $?, 0, 'a layer without one of its norms is refused';
 like $said, qr/\[model\] path: the layer that guesses \(MTP\), which drafter heads asks: \S+ tensor \S+hnorm\.weight is missing/, '  with a sentence';
 
+$server = LlmServer->serve(config(folder('glm-4.5-mtp'), 'auto') =~ s/^draft_cache = \K.*/4TiB/mr);
+like $server->log, qr/the model's layer that guesses \(MTP\) is not used: the model does not fit: .* a smaller \[plugins\] draft_cache may do/, 'a layer that does not fit is left out';
+is scalar @{ $server->post('/v1/completions', body([5, 6, 7]))->{json}{choices}[0]{token_ids} }, 24, '  and the model answers';
+is $server->stop, 0, '  and ends';
 $server = LlmServer->serve(config(folder('qwen3.5'), 'heads'));
 like $server->log, qr/drafter heads\S* has no draft model to ask: .* the model has no layer that guesses \(MTP\)/, 'a model without the layer has none, says the log';
 is scalar @{ $server->post('/v1/completions', body([5, 6, 7]))->{json}{choices}[0]{token_ids} }, 24, '  and answers';
