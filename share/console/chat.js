@@ -95,7 +95,9 @@ export function make(section) {
     return [action("Regenerate", again), ...(calls ? [action("Send the results", () => sendResults(shown))] : [])];
   }
 
-  async function next() {
+  // Asks for an answer. If none comes, `undo` takes back what was added for it: two questions in a
+  // row are refused by the templates of many models.
+  async function next(undo) {
     const shown = answer();
     last?.end(); // its actions go
     last = shown;
@@ -106,7 +108,7 @@ export function make(section) {
     list.scrollTop = list.scrollHeight;
     try {
       await receive(bodyOf(settings, messages), shown.take, { signal: running.signal, headers: { "x-session-id": session } });
-      say("the answer is complete");
+      say(`the answer is ${shown.empty() ? "empty" : "complete"}`);
     } catch (error) {
       const stopped = error.name === "AbortError";
       say(stopped ? "stopped" : `refused: ${error.message}`, !stopped);
@@ -114,25 +116,42 @@ export function make(section) {
     running = null;
     busy(false);
     if (shown.root.parentNode === null) return; // another chat was begun
-    if (shown.empty()) shown.root.remove();
-    else messages.push(shown.message);
+    shown.end(...actionsOf(shown));
+    if (!shown.empty()) {
+      messages.push(shown.message);
+      return;
+    }
+    shown.root.remove();
+    last = null;
+    undo();
+  }
+
+  // Makes an answer the last one again.
+  function keep(shown) {
+    last = shown;
     shown.end(...actionsOf(shown));
   }
 
   function again() {
     if (running !== null) return;
-    if (messages[messages.length - 1]?.role === "assistant") {
-      messages.pop();
-      inner.lastElementChild.remove();
-      last = null;
-    }
-    next();
+    const before = last;
+    messages.pop();
+    before.root.remove();
+    next(() => {
+      messages.push(before.message);
+      inner.append(before.root);
+      keep(before);
+    });
   }
 
   function sendResults(shown) {
     if (running !== null) return;
-    messages.push(...shown.results());
-    next();
+    const results = shown.results();
+    messages.push(...results);
+    next(() => {
+      messages.length -= results.length;
+      keep(shown);
+    });
   }
 
   form.addEventListener("submit", (event) => {
@@ -140,11 +159,19 @@ export function make(section) {
     const [message] = waiting();
     if (running !== null || message === undefined) return;
     if (messages.length === 0) inner.replaceChildren();
+    const text = prompt.value.trim(), sent = [...images.list], asked = question(text, sent), before = last;
     messages.push(message);
-    inner.append(question(prompt.value.trim(), images.list));
+    inner.append(asked);
     prompt.value = "";
     images.clear();
-    next();
+    next(() => {
+      messages.pop();
+      asked.remove();
+      if (prompt.value === "") prompt.value = text;
+      images.put(sent);
+      if (before !== null) keep(before);
+      else if (messages.length === 0) welcome();
+    });
   });
   prompt.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {

@@ -9,7 +9,8 @@ export const key = {
   set: (text) => (text === "" ? sessionStorage.removeItem(place) : sessionStorage.setItem(place, text)),
 };
 
-// Called when the server refuses the key.
+// Called when the server does not know the key, or wants one. A key that may chat only (403) is no
+// reason to ask for another one again and again: the page's head says what it may not.
 export const keyWanted = new EventTarget();
 
 function headersOf(body, more) {
@@ -37,14 +38,17 @@ async function chooseWatched() {
   watched = (models.find((model) => model.status.value === "loaded") ?? models[0])?.id ?? "";
 }
 
-const placeOf = (path) => (watched !== "" && path.startsWith("admin/") ? `${path}?model=${encodeURIComponent(watched)}` : path);
+// The model that /admin answers for; "": the server has one.
+export const watchedModel = () => watched;
+
+export const placeOf = (path) => (watched !== "" && path.startsWith("admin/") && !path.includes("?") ? `${path}?model=${encodeURIComponent(watched)}` : path);
 
 // options: what fetch() takes besides, such as `signal`, and `headers` to add.
 export async function send(method, path, body, options = {}) {
   const answer = await fetch(placeOf(path), {
     ...options, method, headers: headersOf(body, options.headers), body: body === undefined ? undefined : JSON.stringify(body),
   });
-  if (answer.status === 401 || answer.status === 403) keyWanted.dispatchEvent(new Event("wanted"));
+  if (answer.status === 401) keyWanted.dispatchEvent(new Event("wanted"));
   return answer;
 }
 
@@ -102,6 +106,7 @@ export async function follow(onEvent, onTrouble) {
       stream = new AbortController();
       const answer = await send("GET", "admin/events", undefined, { signal: stream.signal });
       if (answer.status === 400 && watched === "") await chooseWatched();
+      if (answer.status === 404) watched = ""; // the server has begun again with other models
       if (!answer.ok) {
         onTrouble(await whyOf(answer));
       } else {

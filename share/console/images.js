@@ -12,7 +12,7 @@ const addressOf = (file) => new Promise((done, failed) => {
   reader.readAsDataURL(file);
 });
 
-// {root, list, clear, on}: `root` is hidden until on(true), since most models take text alone.
+// {root, list, clear, put, on}: `root` is hidden until on(true), since most models take text alone.
 export function pictures(drop, tell) {
   const list = []; // {name, address}
   let taken = false;
@@ -50,6 +50,10 @@ export function pictures(drop, tell) {
     root, list,
     clear() {
       list.length = 0;
+      draw();
+    },
+    put(some) {
+      list.push(...some);
       draw();
     },
     on(is) {

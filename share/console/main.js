@@ -43,8 +43,9 @@ const dialog = by("key-dialog");
 let declined = false; // who closes the dialog is not asked again by itself
 
 function askForKey() {
+  if (dialog.open) return; // every refusal asks: what is being typed stays
   by("key").value = key.get();
-  if (!dialog.open) dialog.showModal();
+  dialog.showModal();
 }
 keyWanted.addEventListener("wanted", () => {
   if (!declined) askForKey();

@@ -117,6 +117,8 @@ $browser->fill('#chat [data-name=tools]', 'nonsense');
 @answers = ();
 says('x');
 ok $browser->becomes($has->('refused: the tools are no JSON')), '  tools that are no JSON are refused';
+is $browser->value("document.querySelector('#chat .talk .ask textarea').value + document.querySelectorAll('#chat .user').length"), 'x1',
+    '  and the question is taken back: two in a row are refused by many templates';
 $browser->fill('#chat [data-name=tools]', '');
 
 # ---- pictures and models -----------------------------------------------------------------------
@@ -138,13 +140,13 @@ like $bodies[-1]{messages}[0]{content}[0]{image_url}{url}, qr{^data:image/png;ba
 # ---- side by side ------------------------------------------------------------------------------
 $browser->click('Side by side');
 ok $browser->becomes("document.querySelectorAll('#chat .side select')[0].options.length === 2"), 'two models are compared';
-@answers = map { stream({ content => "side $_" }) } 1, 2;
-$browser->fill('#chat .compare [type=number]', 1);
+@answers = map { stream({ content => "side $_" }) } 1 .. 4;
+my $before = @bodies;
 $browser->fill('#chat .compare textarea', 'Which?');
 $browser->click('Compare');
 ok $browser->becomes($has->('both have answered')), '  both at once';
-is_deeply [sort map { $_->{model} } @bodies[-2, -1]], ['one', 'two'], '  each by one';
-isnt $bodies[-2]{cache_salt}, $bodies[-1]{cache_salt}, '  neither finds the other in the cache';
+is_deeply [sort map { $_->{model} } @bodies[$before .. $#bodies]], [qw(one one two two)], '  each by as many copies as a browser has connections for';
+isnt $bodies[$before]{cache_salt}, $bodies[-1]{cache_salt}, '  neither finds the other in the cache';
 is $browser->value("document.querySelectorAll('#chat .side .assistant').length"), 2, '  next to each other';
 
 $browser->answer();
@@ -157,7 +159,12 @@ my $generation = decode_json($server->get('/admin/policies')->{content})->{gener
 $browser->value("document.getElementById('consent').click()");
 $browser->fill('#chat [data-name=max_tokens]', 8);
 $browser->fill('#chat .compare textarea', 'List five animals.');
+$server->signal('STOP');    # a quick server would have answered before the controls are touched
 $browser->click('Compare');
+$browser->value("document.getElementById('consent').click()") for 1, 2;
+$browser->click('Side by side') for 1, 2;
+ok $browser->value("[...document.querySelectorAll('button')].find((one) => one.textContent === 'Compare').disabled"), '  are exchanged by one comparison at a time';
+$server->signal('CONT');
 ok $browser->becomes($has->('both have answered; the policies from before run again')), '  answer one after the other';
 my $known = decode_json($server->get('/admin/policies')->{content});
 is_deeply [$known->{scheduler}{name}, $known->{generation} - $generation], ['fcfs', 3], '  and what ran before runs again';
@@ -198,10 +205,15 @@ $served{ $server->{address} } = 1;
 $browser->open_page("http://$server->{address}/console");
 ok $browser->becomes("document.getElementById('key-dialog')?.open"), 'with keys the page asks for one';
 $browser->fill('#key', 'users-secret');
+my $refused = @{ $browser->{network} };
+for (1 .. 1200) { last if @{ $browser->{network} } > $refused; $browser->value('new Promise((done) => setTimeout(done, 100))') }
+is $browser->value("document.getElementById('key').value"), 'users-secret', '  what is typed stays while others are refused';
 $browser->value("document.getElementById('key-use').click()");
 ok $browser->becomes("document.querySelector('#chat .bar option').textContent === 'demo-model'"), '  a user of the chat sees the model';
 ok says('List five animals.'), '  asks';
 is $browser->value("document.querySelector('#chat .talk [role=status]').textContent"), 'the answer is complete', '  and is answered';
+ok $browser->becomes($has->("this API key is no admin's")), '  the page says what the key is not for';
+ok !$browser->value("document.getElementById('key-dialog').open"), '  and does not ask for another one';
 
 # ---- several models ------------------------------------------------------------------------------------
 is $server->stop, 0, 'the server ends well';
