@@ -11,7 +11,7 @@ const HEADING = /^ {0,3}(#{1,6})\s+(\S.*)$/;
 const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)]) +(?=\S)/;
-const DIVIDER = /^[ |:-]*-[ |:-]*$/;
+const DIVIDER = /^[ |:-]+$/; // with a dash
 
 const blank = (line) => line.trim() === "";
 const indentOf = (line) => line.length - line.trimStart().length;
@@ -85,7 +85,7 @@ function gridOf(lines, at) {
   return [element("div", { class: "scroll" }, grid), end];
 }
 
-const isGrid = (lines, at) => lines[at].includes("|") && at + 1 < lines.length && lines[at + 1].includes("|") && DIVIDER.test(lines[at + 1]);
+const isGrid = (lines, at) => lines[at].includes("|") && at + 1 < lines.length && lines[at + 1].includes("|") && lines[at + 1].includes("-") && DIVIDER.test(lines[at + 1]);
 const startsBlock = (line) => [FENCE, HEADING, RULE, QUOTE, ITEM].some((start) => start.test(line));
 
 function paragraph(lines, at) {

@@ -59,7 +59,7 @@ export function make(section) {
   instance.addEventListener("change", () => draw());
 
   function draw() {
-    if (section.hidden || held || queues === null) return;
+    if (section.hidden || document.hidden || held || queues === null) return; // frames of a hidden tab would be kept until it is seen
     const of = queues.instances[instance.value];
     const now = queues.instances.flatMap((one) => one.rows.map((row) => alive(row, time)));
     chart.fill([...past.values(), ...now.filter((one) => !past.has(one.id))].sort((a, b) => a.began - b.began), time);

@@ -86,7 +86,7 @@ ok $browser->becomes("document.querySelector('#now .tiles').innerText.match(/run
 ok $browser->becomes($has->('ann')), '  of which tenants';
 ok $browser->becomes($has->('scheduler apt') . ' && ' . $has->('U_R and U_W')), '  what the policies say, with its meaning';
 ok $browser->becomes("/cache: \\d/.test(document.querySelector('#now canvas').getAttribute('aria-label'))"), '  and draws the cache';
-ok $browser->becomes("['tokens/s', 'time of a step', 'attained, of the last minute', '100 %', '30 s ago', 'now', '0'].every((text) => window.drawn?.has(text))"), '  charts have axes, with units';
+ok $browser->becomes("['tokens/s', 'time of a step', 'attained, of the last minute', '100 %', 'now', '0'].every((text) => window.drawn?.has(text)) && [...window.drawn].some((text) => /^[\\d.]+ (?:s|min) ago\$/.test(text))"), '  charts have axes, with units';
 is $browser->value("[...document.querySelectorAll('#now .panel')].filter((one) => one.checkVisibility() && one.innerText.trim().split(/\\n/).length < 2 && one.querySelector('canvas') === null).length"), 0, '  and no card is empty';
 ok shows('queues'), 'Queues';
 ok $browser->becomes("document.querySelectorAll('#queues tbody tr').length > 10"), '  has rows';
@@ -95,6 +95,11 @@ $browser->value("document.querySelector('[aria-label=\"Zoom in\"]').click()");
 like $browser->value("document.querySelector('#queues canvas').getAttribute('aria-label')"), qr/in 30 s/, '  that can be zoomed';
 $browser->value("document.querySelector('#queues canvas').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown'}))");
 ok $browser->value($has->('tokens in')), '  and asked by keyboard';
+# A hidden tab has no frames: what waits for one would be kept for as long as it is hidden.
+$browser->value("Object.defineProperty(document, 'hidden', { configurable: true, get: () => true }); document.querySelector('#queues tbody tr').dataset.old = 1; new Promise((done) => setTimeout(done, 2500))");
+ok $browser->value("document.querySelector('#queues tbody tr').dataset.old"), '  nothing is drawn in a hidden tab';
+$browser->value('delete document.hidden');
+ok $browser->becomes("document.querySelector('#queues tbody tr').dataset.old === undefined"), '  and again when it is seen';
 
 # ---- a chat -----------------------------------------------------------------------------------
 ok shows('chat'), 'Chat';
