@@ -72,12 +72,24 @@ static int look_at(void *context, const char *name, const char *path)
   return 0;
 }
 
+bool lls_changes_starts_programs(const char *section)
+{
+  return strcmp(section, "scheduler.pipe") == 0;
+}
+
 int lls_changes_check_policy(uint32_t kind, const char *name, struct lls_error *err)
 {
   const char *kind_name = lls_plugin_kind_name(kind);
   struct search s = {.name = name};
+  char section[128];
+  snprintf(section, sizeof section, "%s.%s", kind_name, name);
   if (strchr(name, '/') != NULL)
     return lls_fail(err, -EACCES, "%s '%.80s' is a path, which a request may not set",
+                    kind_name, name);
+  if (lls_changes_starts_programs(section))
+    return lls_fail(err, -EACCES,
+                    "%s '%s' starts a program, which a request may not: set it in the "
+                    "file",
                     kind_name, name);
   int rc = lls_plugin_each(kind, look_at, &s);
   if (rc < 0 || s.others.failed)

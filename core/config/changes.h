@@ -5,12 +5,14 @@
  * file again. The file is never written.
  *
  * The sender of a request may have no right to write the file, and must not gain the
- * rights of the file's owner: to open a file or a shared object. So a request can name
- * plugins that are on the search path, and set their parameters, but no path.
+ * rights of the file's owner: to open a file or a shared object, or to start a program.
+ * So a request can name plugins that are on the search path, and set their parameters,
+ * but no path, and nothing of a plugin that starts programs.
  */
 #ifndef LLS_CONFIG_CHANGES_H
 #define LLS_CONFIG_CHANGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,8 +34,12 @@ int lls_changes_set(struct lls_changes *, const char *section, const char *key,
 int lls_changes_add(struct lls_changes *, const struct lls_changes *more);
 void lls_changes_free(struct lls_changes *);
 
+/* Returns true for the section of a policy with a parameter that is a command of the
+ * shell. */
+bool lls_changes_starts_programs(const char *section);
 /* Checks that a request may name this policy, without opening it. Returns -EACCES for a
- * path, or -ENOENT with the names of the installed policies in err. */
+ * path, or for a policy that starts programs; -ENOENT with the names of the installed
+ * policies in err. */
 int lls_changes_check_policy(uint32_t kind, const char *name, struct lls_error *err);
 
 #endif

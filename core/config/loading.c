@@ -5,6 +5,7 @@
  */
 #include "core/config/loading.h"
 
+#include "core/config/changes.h"
 #include "core/params/nearest.h"
 
 #include <errno.h>
@@ -227,6 +228,10 @@ void lls_loading_bind(struct lls_loading *l, const char *section,
     else if (entry->line == LLS_INI_CHANGED && p->type == LLS_TYPE_PATH)
       lls_loading_error(l, entry->line, "[%s] %s: a request may set no path", section,
                         entry->key);
+    else if (entry->line == LLS_INI_CHANGED && lls_changes_starts_programs(section))
+      lls_loading_error(l, entry->line,
+                        "[%s] %s: this policy starts a program; set it in the file",
+                        section, entry->key);
     else if (lls_param_bind(p, entry->value, l->folder, values, &err) < 0)
       lls_loading_error(l, entry->line, "[%s] %s: %s", section, entry->key, err.text);
   }

@@ -76,17 +76,25 @@ static void open_policy(struct lls_loading *l, uint32_t kind, const char *name,
   lls_loading_bind(l, section, table, params);
 }
 
+/* Returns false, with an error, for a plugin that a request may not name. */
+static bool may_open(struct lls_loading *l, uint32_t kind, const char *name,
+                     unsigned line)
+{
+  struct lls_error err = {0};
+  if (line != LLS_INI_CHANGED || lls_changes_check_policy(kind, name, &err) == 0)
+    return true;
+  lls_loading_error(l, line, "[plugins] %s", err.text);
+  return false;
+}
+
 /* Opens a chosen plugin. A path is relative to the ini's folder; a name is searched
  * for. */
 static void open_chosen(struct lls_loading *l, uint32_t kind, const char *name,
                         struct lls_policy *out)
 {
   unsigned line = lls_loading_line(l, "plugins", lls_plugin_kind_name(kind));
-  struct lls_error err = {0};
-  if (line == LLS_INI_CHANGED && lls_changes_check_policy(kind, name, &err) < 0) {
-    lls_loading_error(l, line, "[plugins] %s", err.text);
+  if (!may_open(l, kind, name, line))
     return;
-  }
   char *path = lls_path_join(strchr(name, '/') != NULL ? l->folder : NULL, name);
   if (path != NULL)
     open_policy(l, kind, path, line, out);
@@ -110,7 +118,8 @@ static void check_other_section(struct lls_loading *l, const struct lls_ini_entr
   /* the section may be that plugin's, which failed to open */
   if (kind == 0 || pin_of(l, kind)[0] != '\0' ||
       LLS_OF_KIND(&c->policies, kind)->module == NULL ||
-      is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name))
+      is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name) ||
+      !may_open(l, kind, name, entry->line))
     return;
   struct lls_policy other;
   open_policy(l, kind, name, entry->line, &other);

@@ -36,6 +36,7 @@ for my $case (
     [{ policies => ['fcfs+nonesuch'] },            'policies',  qr/no cache 'nonesuch'; there are: .*\bpaged\b/,              'nor a cache'],
     [{ policies => ['fcfs+paged+nonesuch'] },      'policies',  qr/no predictor 'nonesuch'; there are: .*\bnone\b/,            'nor a predictor'],
     [{ policies => ['fcfs:x=/etc/passwd'] },       'policies',  qr/'x=\/etc\/passwd': a request may set no path/,              'a path of a parameter'],
+    [{ policies => ['pipe:command=true'] },        'policies',  qr/scheduler 'pipe' starts a program/,                        'a program'],
     [{ policies => ['fcfs++none'] },               'policies',  qr/'fcfs\+\+none': a part is empty/,                           'half a candidate'],
     [{ objective => 'nonesuch' },                  'objective', qr/expected one of auto, .* found 'nonesuch'/,                 'an objective that is not there'],
 ) {
