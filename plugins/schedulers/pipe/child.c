@@ -19,15 +19,17 @@ enum { LONGEST_LINE = 1 << 20 };
 extern char **environ;
 
 /* Starts the command with `theirs` as input and output, in a process group of its own:
- * whatever the shell starts is in it. */
+ * whatever the shell starts is in it. Signals that this process ignores, as a server does
+ * SIGPIPE, have their usual effect there. */
 static int spawn(struct child *c, const char *command, int theirs)
 {
   char shell[] = "sh", option[] = "-c";
   char *arguments[] = {shell, option, (char *)(uintptr_t)command, NULL};
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
-  sigset_t none;
+  sigset_t none, all;
   sigemptyset(&none);
+  sigfillset(&all);
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
   int rc = posix_spawn_file_actions_adddup2(&files, theirs, STDIN_FILENO);
@@ -36,7 +38,9 @@ static int spawn(struct child *c, const char *command, int theirs)
   if (rc == 0)
     rc = posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                            POSIX_SPAWN_SETPGROUP);
   if (rc == 0)
     rc = posix_spawn(&c->pid, "/bin/sh", &files, &attributes, arguments, environ);
   posix_spawnattr_destroy(&attributes);

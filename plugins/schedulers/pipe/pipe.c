@@ -6,7 +6,7 @@
  *
  * A child that ends, is silent for `timeout` or writes anything but calls is ended, with
  * a sentence in the log; each plan after it fails, so that the core switches the
- * scheduler off and llmserve-sim ends with an error.
+ * scheduler off and the built-in order goes on.
  */
 #include "pipe.h"
 
@@ -39,7 +39,7 @@ static int send_line(struct pipe *p, json_t *value)
   char *text = value != NULL ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
   json_decref(value);
   if (text == NULL)
-    return give_up(p, "needs more memory than there is");
+    return give_up(p, "gets no message: no memory for it, or a text that is no UTF-8");
   size_t n = strlen(text);
   text[n] = '\n'; /* in place of the end, which is not sent */
   int rc = child_write(&p->child, text, n + 1, p->params.timeout);
