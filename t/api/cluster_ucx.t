@@ -48,6 +48,7 @@ sub works {
     my $front = Cluster::front($config);
     is Cluster::states($front), 'up absent absent', 'the front end serves alone';
     is $front->get('/health')->{status}, 200, '  which is no fault';
+    is_deeply [$front->get('/metrics')->{content} =~ /^llmserve_instance_up\{instance="(\d+)".*\} (\d)$/mg], [0, 1], '  nor one for an alert';
     answers($front, '  by itself');
     my @members = map { Cluster::member($front, $config) } 1, 2;
     is_deeply [sort map { $_->{address} } @members], [1, 2], 'two processes join';

@@ -288,8 +288,8 @@ static struct instance_labels labels_of(uint32_t index, uint32_t role)
   return l;
 }
 
-/* Writes 1 for each instance that is up, 0 for one that is lost or sends no
- * messages. */
+/* Writes 1 for each instance that is up, 0 for one that is lost or sends no messages.
+ * One that waits for a process to join is no fault, which an alert would be about. */
 static void instance_up(struct lls_page *page, struct lls_loop *loop)
 {
   static const char name[] = "llmserve_instance_up";
@@ -300,6 +300,8 @@ static void instance_up(struct lls_page *page, struct lls_loop *loop)
     uint32_t role;
     lls_loop_instance_status(loop, i, &role, &s);
     lls_loop_instance_life(loop, i, &life);
+    if (life.state == LLS_INSTANCE_ABSENT)
+      continue;
     struct instance_labels l = labels_of(i, role);
     lls_page_labelled(page, name, life.state == LLS_INSTANCE_UP, "instance", l.index,
                       "role", l.role, NULL);
