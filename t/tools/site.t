@@ -27,6 +27,10 @@ is $said, '', '  without a warning';
 
 my (@pages, %there);
 find({ no_chdir => 1, wanted => sub { $there{substr $_, length "$dir/html/"} = 1 if -f; push @pages, $_ if /\.html\z/ } }, "$dir/html");
+my @guides;
+find({ no_chdir => 1, wanted => sub { push @guides, substr($_, 1 + length $source) =~ s/\.md\z/.html/r if /\.md\z/ } }, "$source/doc");
+cmp_ok scalar @guides, '>', 15, 'there are guides';
+is_deeply [grep { !$there{$_} } sort @guides], [], '  each has a page';
 my @plugins = map { m{/plugins/(\w+)s/(\w+)/README\z} ? "plugins/$1-$2.html" : () } glob "$source/plugins/*/*/README";
 cmp_ok scalar @plugins, '>', 25, 'there are plugins';
 is_deeply [grep { !$there{$_} } @plugins], [], '  each has a page';

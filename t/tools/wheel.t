@@ -25,7 +25,8 @@ plan skip_all => "without @lacks" if @lacks;
 plan skip_all => 'sanitizers have libraries of their own' if LlmServer::sanitized();
 
 my $dir = tempdir(CLEANUP => 1);
-my $bundle = "$dir/package/llmserve-0.0.7-linux-x86_64";
+chomp(my $cpu = qx(uname -m));
+my $bundle = "$dir/package/llmserve-0.0.7-linux-$cpu";
 my $source = abs_path(LlmServer::source('.'));
 my $built  = abs_path(LlmServer::built('.'));
 sub shell { my ($command) = @_; my $out = qx(cd '$dir' && { $command; } 2>&1); return ($?, $out) }
@@ -39,13 +40,13 @@ works("mkdir -p '$bundle/libexec' '$bundle/lib/llmserve' '$bundle/share' '$bundl
     grep -Ev '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\\.so' | while read -r l; do cp -L \"\$l\" '$bundle/lib/'; done;
   cp -R '$source/etc/profiles' '$bundle/share/profiles'; cp -R '$source/share/demo-model' '$bundle/share/';
   sed 's,^path = .*,path = ../share/demo-model,' '$source/etc/llmserve.ini' >'$bundle/etc/llmserve.ini';
-  XZ_OPT=-0 tar -C package -cJf '$bundle.tar.xz' llmserve-0.0.7-linux-x86_64;
+  XZ_OPT=-0 tar -C package -cJf '$bundle.tar.xz' llmserve-0.0.7-linux-$cpu;
   mkdir -p llmserve-0.0.7; cp -R '$source/python' llmserve-0.0.7/; mkdir -p llmserve-0.0.7/tools; cp -R '$source/tools/package' llmserve-0.0.7/tools/;
   XZ_OPT=-0 tar -cJf llmserve-0.0.7.tar.xz llmserve-0.0.7", 'a bundle');
 works("sh '$source/tools/package/wheel' --check", 'the tools are there');
-works("sh '$source/tools/package/wheel' llmserve-0.0.7 0.0.7 x86_64", 'a wheel is packed');
+works("sh '$source/tools/package/wheel' llmserve-0.0.7 0.0.7 $cpu", 'a wheel is packed');
 my ($wheel) = glob "$dir/package/llmserve-0.0.7-*.whl";
-like $wheel // '', qr/-py3-none-manylinux_2_\d+_x86_64\.whl\z/, '  with the glibc that it needs in its name';
+like $wheel // '', qr/-py3-none-manylinux_2_\d+_\Q$cpu\E\.whl\z/, '  with the glibc that it needs in its name';
 
 works("python3 -m venv --without-pip venv && python3 -m pip --python venv/bin/python -q install --no-index --no-deps --no-compile --disable-pip-version-check '$wheel'", 'pip installs it');
 delete @ENV{qw(LLS_PLUGIN_PATH LLS_DATA_PATH LLS_PROFILE_PATH PYTHONPATH LD_LIBRARY_PATH)};
@@ -67,7 +68,7 @@ like LlmServer::read_file("$source/tools/package/bundle"), qr/\|libresolv\|/, 'n
 SKIP: {
     my ($auditwheel) = grep { have("$_ --version") } 'auditwheel', 'python3 -m auditwheel', $ENV{LLS_AUDITWHEEL} // ();
     skip 'without auditwheel', 2 if !$auditwheel;
-    my ($tag) = $wheel =~ /(manylinux_2_\d+_x86_64)/;
+    my ($tag) = $wheel =~ /(manylinux_2_\d+_\Q$cpu\E)/;
     $out = works("$auditwheel show '$wheel'", 'auditwheel reads it') =~ s/\s+/ /gr;
     like $out, qr/is consistent with the following platform tag: "\Q$tag\E"/, '  and agrees' or diag $out;
 }

@@ -13,8 +13,8 @@ import subprocess
 import sys
 
 GUIDES = {
-    "Use": ["serving", "api", "api/vllm", "api/llamacpp", "api/ollama", "api/anthropic", "api/responses", "api/samplers",
-            "api/tgi", "scaling", "speculation", "reliability", "packaging"],
+    "Use": ["serving", "console", "api", "api/vllm", "api/llamacpp", "api/ollama", "api/anthropic", "api/responses",
+            "api/samplers", "api/tgi", "scaling", "speculation", "reliability", "packaging"],
     "Choose and write policies": ["policies", "plugins", "abi"],
     "Change llmserve": ["hacking", "style", "release"],
 }  # fmt: skip
@@ -43,6 +43,7 @@ def guides(source, out):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source / "doc" / f"{name}.md", target)
         index += toctree(caption, [f"doc/{name}" for name in names])
+    shutil.copytree(source / "doc/console", out / "doc/console")  # its pictures
     return index
 
 
