@@ -84,8 +84,9 @@ export function make(section) {
   }
 
   async function apply(candidate) {
-    const reply = await send("POST", "admin/reload", { set: settingsOf(candidate.settings) });
-    if (reply.ok) say(`${candidate.name} runs, until the next reload of the file (see Policies).`, true);
+    const reply = await send("POST", "admin/reload", { set: settingsOf(candidate.settings) }).catch(() => null);
+    if (reply === null) say("the server does not answer", false);
+    else if (reply.ok) say(`${candidate.name} runs, until the next reload of the file (see Policies).`, true);
     else say(`Refused, nothing has changed: ${await whyOf(reply)}`, false);
   }
 
