@@ -502,11 +502,12 @@ static int try_name(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
   return rc;
 }
 
-/* Tries the front ends in their order: the next one if one is away or full. */
+/* Tries the front ends in their order: the next one if one is away, full, or refuses. */
 static int try_all(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
                    struct lls_error *err)
 {
   char name[sizeof u->trying];
+  bool all_refuse = true;
   int rc = lls_fail(err, -EINVAL, "'%s' is no HOST:PORT", o->join);
   for (const char *at = o->join; *(at += strspn(at, SEPARATORS)) != '\0';) {
     size_t n = strcspn(at, SEPARATORS);
@@ -514,11 +515,12 @@ static int try_all(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
       return lls_fail(err, -EINVAL, "'%.*s' is no HOST:PORT", (int)n, at);
     snprintf(name, sizeof name, "%.*s", (int)n, at);
     rc = try_name(u, o, name, err);
-    if (rc == 0 || rc == -EPERM || rc == -ECANCELED || rc == -EINVAL)
+    if (rc == 0 || rc == -ECANCELED || rc == -EINVAL)
       return rc;
+    all_refuse &= rc == -EPERM;
     at += n;
   }
-  return rc;
+  return rc == -EPERM && !all_refuse ? -EAGAIN : rc;
 }
 
 int lls_ucx_join(struct lls_ucx_channel *u, const struct lls_ucx_options *o,
