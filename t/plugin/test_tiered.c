@@ -171,6 +171,47 @@ static void test_a_step_has_what_the_link_carries(void **state)
   bed_close(&bed);
 }
 
+/* Blocks that leave are copied first, and take all that the link carries: a transfer goes
+ * on, by a block in each step. */
+static void test_a_transfer_goes_on_while_blocks_leave(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.device_units = 40; /* 20 blocks */
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.cost.context = &bed;
+  bed.cost.transfer_ns = slow_link;
+  bed.cost.statistics = steps_of;
+  struct lls_live *r = cached(&bed, 5 * BLOCK), *ended = cached(&bed, 10 * BLOCK);
+  struct lls_live *large = submit(&bed, 0, 14 * BLOCK, 10);
+  const struct lls_copy *copies;
+  uint32_t before = 0, moved = 0;
+  uint64_t transfer;
+  leave(&bed, ended, true);
+  bed.c->begin(bed.cache_self);
+  assert_int_equal(bed.c->offload(bed.cache_self, &r->view, &transfer), 0);
+  assert_int_equal(
+      bed.c->reserve(bed.cache_self, &large->view, 14 * BLOCK, LLS_FORM_NONE, 0),
+      LLS_RESERVE_OK);
+  bed.c->commit(bed.cache_self);
+  size_t n = bed.c->copies(bed.cache_self, &copies);
+  for (size_t i = 0; i < n; i++) {
+    before += copies[i].order == LLS_COPY_BEFORE_STEP;
+    moved += copies[i].order == LLS_COPY_ASYNC && copies[i].transfer == transfer;
+  }
+  assert_int_equal(before, 9);
+  assert_int_equal(moved, 1);
+  carry_out(&bed);
+  compute(&bed, large, 14 * BLOCK);
+  assert_int_equal(bed_audit(&bed), 0);
+  bed.c->admit(bed.cache_self, &ended->view); /* for its end */
+  bed_cancel(&bed, ended);
+  bed_cancel(&bed, large);
+  bed_cancel(&bed, r);
+  bed_close(&bed);
+}
+
 /* Reserved space without tokens is not moved: it takes none on the host, and is free at
  * the end. */
 static void test_spare_room_stays_behind(void **state)
@@ -340,6 +381,7 @@ int main(void)
       cmocka_unit_test(test_int8_frees_units),
       cmocka_unit_test(test_moves_ahead),
       cmocka_unit_test(test_a_step_has_what_the_link_carries),
+      cmocka_unit_test(test_a_transfer_goes_on_while_blocks_leave),
       cmocka_unit_test(test_spare_room_stays_behind),
       cmocka_unit_test(test_ends_on_its_way),
       cmocka_unit_test(test_full_and_never),

@@ -91,7 +91,7 @@ struct lls_pol_side {
   /* With shares_host: blocks of the tree that leave the device are copied to the host
    * before the step, if the host lacks them and has no older ones. */
   bool copies_leaving;
-  uint64_t leaving_units;   /* copied so in this transaction */
+  uint32_t leaving_units;   /* of the host, copied so in this transaction */
   uint32_t leaving_changes; /* changes in the journal that are left for these copies */
   struct lls_pol_leases leases; /* of the tree's blocks */
   bool crowded; /* a sequence that is alone asked for more than leases leave */

@@ -114,7 +114,7 @@ struct lls_pol_match {
                    * group lacks one */
 };
 
-/* The members up to manager must be set, and the tiers' slabs made: init becomes the
+/* The members up to leaves must be set, and the tiers' slabs made: init becomes the
  * slabs' owner, except for `moved`. Returns 0 or -ENOMEM. Call make_empty afterwards. */
 int lls_pol_tree_init(struct lls_pol_tree *);
 void lls_pol_tree_destroy(struct lls_pol_tree *);

@@ -226,7 +226,8 @@ static void list_some(struct tiered *m, const struct lls_pol_sequence *s, uint64
 void tiered_list_transfers(struct tiered *m)
 {
   uint64_t left = m->n_moving > 0 || m->params.to_host ? budget(m) : 0;
-  left -= left < m->side.leaving_units ? left : m->side.leaving_units;
+  uint64_t leaving = m->side.leaving_units; /* have the link first, but for a block */
+  left = left > leaving ? left - leaving : left > 0;
   for (uint32_t where = LLS_POL_ON_DEVICE; where <= LLS_POL_ON_HOST; where++)
     for (uint32_t i = 0; i < m->n_moving; i++) {
       const struct lls_pol_sequence *s = &m->side.rows.sequences[m->moving[i]];
