@@ -1,0 +1,45 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# Policies in other languages than C, as examples/policies has them: built as their first lines say, they keep the
+# contract of plugins, and make the plans of the same policy in C.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../api";
+use LlmServer;
+use Cwd qw(abs_path);
+use File::Temp qw(tempdir);
+use Test::More;
+
+plan skip_all => 'a sanitizer wants its own link' if LlmServer::sanitized();
+my $dir = tempdir(CLEANUP => 1);
+$ENV{LLS_PLUGIN_PATH} //= abs_path(LlmServer::built('.libs'));
+$ENV{LLS_PROFILE_PATH} = abs_path(LlmServer::source('etc/profiles'));
+my ($include, $library) = (abs_path(LlmServer::source('include')), abs_path(LlmServer::built('libllmserve-policy.a')));
+my $sim = abs_path(LlmServer::built('llmserve-sim'));
+
+# Long prompts among short ones, in a cache that some must leave again.
+LlmServer::write_file("$dir/trace.csv", "arrival_s,prompt_tokens,output_tokens\n" .
+    join '', map { $_ / 20 . ',' . ($_ % 8 ? 40 + $_ * 37 % 120 : 900) . ',' . (5 + $_ * 53 % 60) . "\n" } 0 .. 59);
+my $load = "'$sim' --model opt-13b --profile a100-40g --set cache.device_memory=2GiB --trace $dir/trace.csv";
+
+sub built {
+    my ($compiler, $source, $name) = @_;
+    my $made = system("$compiler -O2 -fPIC -fvisibility=hidden -shared -I'$include' -o '$dir/$name.so' '$source' '$library' 2>'$dir/why'");
+    is $made, 0, "$name is built" or diag LlmServer::read_file("$dir/why");
+    return "$dir/$name.so";
+}
+
+my $template = built(($ENV{CC} // 'cc') . ' -std=c17', abs_path(LlmServer::source('share/sdk/scheduler.c')), 'template');
+like qx($load --set plugins.scheduler=$template --record $dir/record 2>&1), qr/^Preemptions by recompute: +[1-9]/m, '  which preempts';
+
+SKIP: {
+    my $compiler = $ENV{CXX} // 'c++';
+    skip "no $compiler", 3 if system("$compiler --version >/dev/null 2>&1") != 0;
+    skip "$compiler knows no C++20", 3 if system("echo 'int main() {}' | $compiler -std=c++20 -x c++ -fsyntax-only - 2>/dev/null") != 0;
+    my $plugin = built("$compiler -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -Werror", abs_path(LlmServer::source('examples/policies/shortest.cc')), 'shortest');
+    like qx($load --set plugins.scheduler=$plugin --against $dir/record 2>&1), qr/^Decisions: all \d+ plans are those of /m, '  and its plans are those of the template in C';
+    my $said = qx('@{[LlmServer::built('llmserve-plugin-check')]}' $plugin 2>&1);
+    is $?, 0, '  and it keeps the contract' or diag $said;
+}
+done_testing;
