@@ -79,7 +79,7 @@ is $server->post('/v1/load_lora_adapter', { lora_name => 'same', lora_path => "$
 is_deeply ids($server->post('/v1/completions', body(2, model => 'same'))), $wanted[2]{greedy}, '  are read there again';
 my $changed = $server->post('/v1/completions', body(1, model => 'third'));
 is $changed->{status}, 500, '  the former files are gone for a request that has them';
-like $server->log, qr/\Q$folder\E: the adapter has changed since process 0 read it/, '  the log says so';
+ok $server->log_becomes(qr/\Q$folder\E: the adapter has changed since process 0 read it/), '  the log says so';
 
 # ---- files that take long to open there, since this test has a lease on them: the process is not silent meanwhile
 SKIP: {

@@ -85,7 +85,6 @@ static const struct harness_policy caches[][VARIANTS] = {
 /* Schedulers that do not work on a single mixed instance. */
 static const struct left_out left_out[] = {
     {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
-    {"pipe", "has no policy without a program; t/tools/pipe.t"},
 };
 
 /* Every shipped policy is in the tables above. */

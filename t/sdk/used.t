@@ -28,10 +28,10 @@ one_sided('from the predictor to the scheduler, through the core',
 one_sided('values that the core gives or takes; a policy treats them like the others',
     qw(lls_class.LLS_CLASS_NONE lls_class.LLS_CLASS_REALTIME lls_request_state.LLS_FINISHED
        lls_refusal.LLS_REFUSED_POSTPONED lls_refusal.LLS_REFUSED_NO_MEMORY lls_refusal.LLS_REFUSED_BAD_ITEM
-       lls_finish_reason.LLS_FINISH_REJECTED lls_finish_reason.LLS_FINISH_ERROR
+       lls_finish_reason.LLS_FINISH_ERROR
        lls_preempt_mode.LLS_PREEMPT_NONE lls_link.LLS_LINK_PEER));
 one_sided('one scale of levels; the core writes these',
-    qw(lls_log_level.LLS_LOG_ERROR lls_log_level.LLS_LOG_DEBUG
+    qw(lls_log_level.LLS_LOG_DEBUG
        lls_log_level.LLS_LOG_PLUGIN_MISBEHAVING));
 one_sided('written by the fixtures that check the core (t/plugin/contract.h)',
     'lls_log_level.LLS_LOG_HOST_MISBEHAVING');
