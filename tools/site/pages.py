@@ -14,8 +14,8 @@ import sys
 
 GUIDES = {
     "Use": ["serving", "console", "api", "api/vllm", "api/llamacpp", "api/ollama", "api/anthropic", "api/responses",
-            "api/samplers", "api/tgi", "scaling", "speculation", "reliability", "packaging"],
-    "Choose and write policies": ["policies", "plugins", "abi"],
+            "api/samplers", "api/tgi", "scaling", "capacity", "speculation", "reliability", "packaging"],
+    "Choose and write policies": ["policies", "plugins", "debugging", "abi"],
     "Change llmserve": ["hacking", "style", "release"],
 }  # fmt: skip
 KINDS = {"schedulers": "scheduler", "caches": "cache", "predictors": "predictor", "drafters": "drafter"}
