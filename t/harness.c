@@ -95,7 +95,6 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .clock = o->sim != NULL ? lls_sim_now : o->clock,
       .clock_context = o->clock != NULL ? o->clock_context : h->devices[i],
       .weights_of = h->engines[0],
-      .keeps_hidden = o->heads,
   };
   return lls_engine_create(&engine, &h->config, h->devices[i], &h->engines[i], err);
 }

@@ -27,7 +27,7 @@ struct lls_engine;
 
 struct lls_draft_model_options {
   struct lls_engine *engine;       /* outlives the draft model; used by [step] alone */
-  uint32_t slots;                  /* of requests */
+  uint32_t slots;                  /* number of requests that may live at once */
   int64_t (*clock)(void *context); /* nanoseconds */
   void *clock_context;
 };
@@ -69,10 +69,11 @@ void lls_draft_model_destroy(struct lls_draft_model *);
  * would take longer by those before it. Returns the time that it took. */
 int64_t lls_draft_model_run(struct lls_draft_model *, struct lls_draft_ask *, uint32_t n,
                             int64_t budget_ns);
-/* The same for heads, a layer that guesses (core/model/heads.h), after every step of the
- * model: reads the rows whatever that takes, since they are gone after the next step,
- * then makes guesses until the budget ends. Returns the time that reading took. */
+/* Returns true if the draft model is heads, a layer that guesses (core/model/heads.h). */
 bool lls_draft_model_is_heads(const struct lls_draft_model *);
+/* Has heads read n requests' rows, after each step of the model. Reading takes the time
+ * that it needs, since the next step overwrites the rows; then guesses are made within
+ * budget_ns, 0: there is no limit. Returns the time that reading took. */
 int64_t lls_draft_heads_run(struct lls_draft_model *, struct lls_draft_read *, uint32_t n,
                             int64_t budget_ns);
 /* Returns the estimated time of a pass of that many rows; 0: none was made yet. */

@@ -34,7 +34,7 @@ struct lls_engine_sequence {
   const struct lls_block_table *table;
   /* the adapter of its rows, or NULL; the caller has a reference until the step ends */
   const struct lls_lora *adapter;
-  float adapter_scale; /* of its changes */
+  float adapter_scale; /* factor of what the adapter adds */
   /* for a layer that guesses (engine options ends_of): (n_tokens, hidden) of the tokens
    * before, as lls_engine_hidden_rows returns them; NULL: zeros */
   const void *hidden;
@@ -81,6 +81,10 @@ struct lls_engine_batch {
   void (*before_draws)(void *context);
   void *before_draws_context;
   const struct lls_engine_pull *pulls;
+  /* keep the last layer's rows of all tokens for lls_engine_hidden_rows; they cost the
+   * last layer's time for rows that draw nothing. Only where lls_engine_why_no_heads
+   * returns NULL. */
+  bool keeps_hidden;
   /* NULL, or where a failing lls_engine_submit writes which part of the batch is bad:
    * the index of a sequence (-ENOMEM: its adapter found no memory), LLS_BATCH_COPIES, or
    * LLS_BATCH_SOUND if it failed for another reason. The engine starts nothing of a bad

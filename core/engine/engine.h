@@ -78,8 +78,6 @@ struct lls_engine_options {
    * and head it uses. Both are in host memory, of a single rank, and that one outlives
    * this one. */
   const struct lls_engine *ends_of;
-  /* keep the last layer's rows of all tokens of a step, for lls_engine_hidden_rows */
-  bool keeps_hidden;
 
   /* handle of the engine's rank in its group, the same as its device's; NULL = a single
    * rank */
@@ -228,7 +226,7 @@ int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
 
 /*
  * Returns the rows that the head reads, (rows, hidden) in the device's type for
- * activations, of a sequence of the last step, or NULL. With options.keeps_hidden: of all
+ * activations, of a sequence of the last step, or NULL. If its batch keeps_hidden: of all
  * its tokens. With options.ends_of: of its tokens that drew one. They are valid until the
  * next submit.
  */

@@ -146,6 +146,7 @@ struct lls_engine {
   /* Rows whose next token is known and gets a score: they are drawn like others, a few
    * at a time */
   uint32_t n_score_rows;
+  bool keeps_hidden;                 /* the batch does */
   uint32_t *score_rows;              /* (max_tokens) */
   struct lls_sampling *score_params; /* (max_tokens) */
   /* (max_tokens) pointers into score_params */

@@ -505,7 +505,7 @@ static void pool(const struct lls_forward *all)
 
 void lls_engine_forward(struct lls_engine *e)
 {
-  bool all_rows = e->n_score_rows > 0 || e->n_pooled_rows > 0 || e->options.keeps_hidden;
+  bool all_rows = e->n_score_rows > 0 || e->n_pooled_rows > 0 || e->keeps_hidden;
   struct lls_forward s = {
       .e = e,
       .ops = e->device->ops,

@@ -28,7 +28,7 @@ const void *lls_engine_hidden_rows(const struct lls_engine *e, uint32_t sequence
   size_t row;
   if (sequence >= e->step.n_sequences)
     return NULL;
-  if (e->options.keeps_hidden) {
+  if (e->keeps_hidden) {
     row = e->sequences[sequence].first_row;
     return (const char *)e->act.h + row * lls_engine_hidden_bytes(e);
   }
@@ -44,7 +44,7 @@ void lls_engine_keep_hidden(const struct lls_forward *s)
 {
   const struct lls_model_config *c = &s->e->config;
   const struct lls_norm_weights *w = &s->e->weights.final_norm;
-  if (s->e->options.keeps_hidden) /* no branch follows, which would need h */
+  if (s->e->keeps_hidden) /* no branch follows, which would need h */
     s->ops->norm(s->device, c->norm, s->x, w->weight, w->bias, c->norm_epsilon, s->n_rows,
                  c->hidden, s->e->act.h);
 }

@@ -121,9 +121,9 @@ struct lls_weights_source {
   const char *folder;
   bool dummy; /* random values; the folder is not read */
   enum lls_weight_format format;
-  uint32_t sharers; /* ranks whose weights go into the same memory, 0 = 1 */
+  uint32_t sharers;               /* ranks whose weights go into the same memory, 0 = 1 */
+  const struct lls_weights *ends; /* config.joins: those with the model's two ends */
   /* bytes of other allocations that the memory check adds to the weights */
-  const struct lls_weights *ends; /* of the model, with config.joins */
   size_t other_bytes;
   char other_text[96]; /* name of these allocations in the memory check's message */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);

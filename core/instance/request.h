@@ -81,7 +81,7 @@ struct lls_session_record; /* core/loop/sessions.c */
 struct lls_disk_wait {
   int64_t until_ns;        /* it waits no longer than that */
   int64_t passed_until_ns; /* reads for others may begin first, while it has no room */
-  uint64_t ticket;         /* of its reads */
+  uint64_t ticket;         /* number that the disk gave the reads */
   bool begun;
   /* blocks [first_block, end) are read, up to `next_block` they are on their way, up to
    * `landed` they have come */
@@ -109,7 +109,7 @@ struct lls_live {
   struct lls_thought_state thought;
   struct lls_constraint constraint;
   struct lls_lora *lora; /* the request's reference, or NULL */
-  float lora_scale;      /* of the changes that it makes */
+  float lora_scale;      /* factor of what the adapter adds */
   uint32_t min_new_tokens;
   /* (n_stop_tokens) stop tokens of the client and, unless it ignores them, EOS tokens
    * of the model; in this allocation */

@@ -139,7 +139,7 @@ struct lls_latent_config {
   uint32_t query_rank; /* queries are made of a normed vector of this length; 0 = of x */
   uint32_t nope, rope; /* a head's query: numbers that are not rotated, then rotated */
   uint32_t value;      /* width of a head's output */
-  float norm_epsilon;  /* of the norms of the two vectors */
+  float norm_epsilon;  /* epsilon with which latent and query vector are normed */
   struct lls_index_config index;
 };
 
@@ -154,14 +154,14 @@ struct lls_score_config {
  */
 struct lls_recurrent_config {
   uint32_t conv_width; /* tokens that a convolution sees; 0 = no layer has a state */
-  bool conv_bias;      /* of a short convolution, and of the products around it */
-  uint32_t channels;   /* of a short convolution */
+  bool conv_bias;      /* a short convolution and the products around it have biases */
+  uint32_t channels;   /* channels that a short convolution has */
   /* of a delta net; a state space has groups, heads, the states of a group, and a head */
   uint32_t key_heads, value_heads, key_dim, value_dim;
   bool tiled;           /* see struct lls_delta_shape */
-  bool product_bias;    /* of the products around a state space */
+  bool product_bias;    /* the products around a state space have biases */
   float dt_min, dt_max; /* see struct lls_space_shape */
-  float norm_epsilon;   /* of a state space's norm */
+  float norm_epsilon;   /* epsilon with which a state space norms */
   bool unnormed;        /* it has a gate alone */
   bool norm_before_gate;
 };

@@ -190,8 +190,10 @@ int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *er
   if (!server_has_draft_model(s))
     return 0;
   int rc = create_engine(s, i, &why);
-  if (rc == -ENOMEM && s->draft.heads && i == 0) { /* the model serves without them */
-    s->draft.heads = false;
+  if (rc == -ENOMEM && s->draft.heads && s->draft.engines[0] == NULL) {
+    s->draft.heads = false; /* the model serves without them */
+    s->draft.devices[i]->ops->destroy(s->draft.devices[i]);
+    s->draft.devices[i] = NULL;
     lls_log(&s->log, LLS_LOG_WARNING, "engine",
             "the model's layer that guesses (MTP) is not used: %s; a smaller [plugins] "
             "draft_cache may do",

@@ -207,6 +207,17 @@ static int64_t run_model(struct lls_instance *in, uint32_t n, int64_t left_ns)
   return read_ns;
 }
 
+static bool has_model(const struct lls_instance *in)
+{
+  return in->drafting.model != NULL && LLS_HAS(&in->policies, drafter, wants);
+}
+
+bool lls_draft_asks_reads(const struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  return has_model(in) && lls_draft_model_is_heads(in->drafting.model);
+}
+
 int64_t lls_draft_asks_run(struct lls_instance *in, bool may_ask)
 {
   struct lls_drafting *d = &in->drafting;
@@ -216,7 +227,7 @@ int64_t lls_draft_asks_run(struct lls_instance *in, bool may_ask)
   LLS_ON_STEP(in);
   for (uint32_t i = 0; i < in->running.n; i++)
     lls_live_of(in->running.items[i])->ask = NULL;
-  if (d->model == NULL || !LLS_HAS(&in->policies, drafter, wants))
+  if (!has_model(in))
     return 0;
   may_ask = may_ask && lls_draft_debt_allows(&d->model_debt_ns, budget_ns);
   if (may_ask) {

@@ -16,6 +16,8 @@ struct lls_live;
  * draft model make them: live->ask has those of a request. Heads read the rows of the
  * last step in any case. Returns the time that it took. */
 int64_t lls_draft_asks_run(struct lls_instance *, bool may_ask);
+/* [step] Returns true if heads will read the rows of the step that is submitted next. */
+bool lls_draft_asks_reads(const struct lls_instance *);
 /* Returns how many guesses the request may have now; 0 if none, or if the drafter was
  * called after its newest token before. */
 uint32_t lls_draft_asks_room(const struct lls_instance *, const struct lls_live *);

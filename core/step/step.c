@@ -34,6 +34,7 @@
 #include "core/record/snapshot.h"
 #include "core/step/constraint.h"
 #include "core/step/disk_tier.h"
+#include "core/step/draft_asks.h"
 #include "core/step/phases.h"
 
 /* Some cancelled ids did not fit in the inbox: compares every request with the last id
@@ -301,6 +302,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
                                    .sequences = in->batch.sequences,
                                    .n_pulls = in->migration.n_pulls,
+                                   .keeps_hidden = lls_draft_asks_reads(in),
                                    .pulls = in->migration.pulls,
                                    .before_draws = lls_masks_fill,
                                    .before_draws_context = in};

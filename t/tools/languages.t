@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Policies in other languages than C, as examples/policies has them: built as their first lines say, they keep the
-# contract of plugins, and make the plans of the same policy in C.
+# The policy of --new-plugin in other languages than C, as examples/policies has it: in C++, where it also keeps the
+# contract of plugins, and in Python behind scheduler pipe. Both make the plans of the template in C.
 use strict;
 use warnings;
 use FindBin;
@@ -33,13 +33,29 @@ sub built {
 my $template = built(($ENV{CC} // 'cc') . ' -std=c17', abs_path(LlmServer::source('share/sdk/scheduler.c')), 'template');
 like qx($load --set plugins.scheduler=$template --record $dir/record 2>&1), qr/^Preemptions by recompute: +[1-9]/m, '  which preempts';
 
+# The options choose a policy, whose plans are then those of the template.
+sub makes_its_plans {
+    my ($options, $name) = @_;
+    my $said = qx($load $options --against $dir/record 2>&1);
+    is $?, 0, "$name runs";
+    like $said, qr/^Decisions: all \d+ plans are those of /m, '  and its plans are those of the template in C' or diag $said;
+    return;
+}
+
 SKIP: {
     my $compiler = $ENV{CXX} // 'c++';
-    skip "no $compiler", 3 if system("$compiler --version >/dev/null 2>&1") != 0;
-    skip "$compiler knows no C++20", 3 if system("echo 'int main() {}' | $compiler -std=c++20 -x c++ -fsyntax-only - 2>/dev/null") != 0;
+    skip "no $compiler", 4 if system("$compiler --version >/dev/null 2>&1") != 0;
+    skip "$compiler knows no C++20", 4 if system("echo 'int main() {}' | $compiler -std=c++20 -x c++ -fsyntax-only - 2>/dev/null") != 0;
     my $plugin = built("$compiler -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -Werror", abs_path(LlmServer::source('examples/policies/shortest.cc')), 'shortest');
-    like qx($load --set plugins.scheduler=$plugin --against $dir/record 2>&1), qr/^Decisions: all \d+ plans are those of /m, '  and its plans are those of the template in C';
+    makes_its_plans("--set plugins.scheduler=$plugin", 'it');
     my $said = qx('@{[LlmServer::built('llmserve-plugin-check')]}' $plugin 2>&1);
     is $?, 0, '  and it keeps the contract' or diag $said;
+}
+
+SKIP: {
+    skip 'python3 is not installed', 2 if system('command -v python3 >/dev/null 2>&1') != 0;
+    local $ENV{PYTHONPATH} = abs_path(LlmServer::source('python'));
+    my $example = abs_path(LlmServer::source('examples/policies/shortest.py'));
+    makes_its_plans("--set plugins.scheduler=pipe --set 'scheduler.pipe.command=python3 $example'", 'Python');
 }
 done_testing;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Scheduler pipe: a policy in Python makes the plans of the same policy in C; a child that ends, is silent or writes
-# nonsense is named in the log, and the simulation goes on without it.
+# Scheduler pipe: a child that ends, is silent or writes nonsense is named in the log, and the simulation goes on
+# without it. t/tools/languages.t compares the plans of a policy in Python with those of the same one in C.
 use strict;
 use warnings;
 use FindBin;
@@ -17,7 +17,6 @@ $ENV{LLS_PLUGIN_PATH} //= abs_path(LlmServer::built('.libs'));
 $ENV{LLS_PROFILE_PATH} = abs_path(LlmServer::source('etc/profiles'));
 $ENV{PYTHONPATH}       = abs_path(LlmServer::source('python'));
 my $sim     = abs_path(LlmServer::built('llmserve-sim'));
-my $example = abs_path(LlmServer::source('examples/policies/shortest.py'));
 
 # Long prompts among short ones, in a cache that some must leave again.
 my $trace = "$dir/trace.csv";
@@ -32,20 +31,6 @@ sub simulate {
     return ($?, $out, LlmServer::read_file("$dir/log"));
 }
 sub pipe_to { my ($command, @options) = @_; return simulate('pipe', '--set', "scheduler.pipe.command=$command", @options) }
-
-# ---- the same plans as in C ------------------------------------------------------------
-my $cc = $ENV{CC} // 'cc';
-my $made = system("$cc -std=c17 -O1 -shared -fPIC -I'" . LlmServer::source('include') . "' -o '$dir/shorty.so' '" .
-    LlmServer::source('share/sdk/scheduler.c') . "' '" . LlmServer::built('libllmserve-policy.a') . "' 2>'$dir/cc'");
-SKIP: {
-    skip 'a sanitizer wants its own link', 4 if LlmServer::sanitized();
-    is $made, 0, 'the template of --new-plugin' or diag LlmServer::read_file("$dir/cc");
-    my ($status, $out) = simulate("$dir/shorty.so", '--record', "$dir/record");
-    is $status, 0, '  runs';
-    like $out, qr/^Preemptions by recompute: +[1-9]/m, '  and preempts' or diag $out;
-    ($status, $out) = pipe_to("python3 $example", '--against', "$dir/record");
-    like $out, qr/^Decisions: all \d+ plans are those of /m, 'the example in Python makes its plans' or diag $out;
-}
 
 # ---- children that do not ---------------------------------------------------------------
 # Those that are silent have 300 ms; on a slow machine the others' shell may take longer than that to start.
