@@ -20,5 +20,9 @@ size_t lls_codes_scratch(size_t columns);
  * CODES4. */
 void lls_codes_pack(struct lls_weight *, size_t output, const struct lls_tensor_view *,
                     size_t row, void *scratch);
+/* Does the same for rows of Q4_0 and Q8_0 in formats that keep their codes. Returns
+ * false, and has written nothing, if it can't (codes_direct.c). */
+bool lls_codes_pack_directly(struct lls_weight *, size_t output,
+                             const struct lls_tensor_view *, size_t row);
 
 #endif

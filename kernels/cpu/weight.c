@@ -59,7 +59,8 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
     for (size_t output = from; output < end && output < first + p->parts[i].rows;
          output++) {
       if (lls_packed_codes(p->weight->packed)) {
-        lls_codes_pack(p->weight, output, &p->parts[i], output - first, row);
+        if (!lls_codes_pack_directly(p->weight, output, &p->parts[i], output - first))
+          lls_codes_pack(p->weight, output, &p->parts[i], output - first, row);
       } else {
         lls_tensor_read_row(&p->parts[i], output - first, row);
         pack_output(p->weight, output, row);
