@@ -513,6 +513,7 @@ int lls_remote_create(const struct lls_remote_options *o, struct lls_remote **ou
   remote->adapter_context = with->context;
   remote->leaves = with->leaves;
   remote->drain_ns = with->drain_ns;
+  remote->join_ns = with->join_ns;
   remote->shape = shape_of(remote, o->options);
   int rc = allocate(remote, o, err);
   if (rc == 0)

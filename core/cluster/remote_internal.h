@@ -112,6 +112,7 @@ struct lls_remote_other {
   struct lls_loop_status *before; /* sums of the place's earlier processes; may be NULL */
   uint64_t clearing, n_clears; /* the number of CLEAR under way, 0: none; CLEARs so far */
   int64_t heard_ns;            /* LLS_NEVER: no message yet */
+  int64_t joined_ns;           /* when it came, if it is joining */
   struct lls_snapshot *asked;
   /* the number of messages sent to it up to the last one of each kind that must be
    * received before the next one of the kind */
@@ -189,6 +190,7 @@ struct lls_remote {
   struct lls_outbox outbox;
   size_t events_per_step;
   uint32_t n_gone;
+  int64_t join_ns; /* longest time that a process is joining; 0: no limit */
   pthread_t thread;
   bool running; /* the thread runs */
   atomic_bool stopping;
@@ -300,6 +302,8 @@ void lls_hub_receive(struct lls_remote *, uint32_t from, struct lls_channel_mess
 /* Ends a process, with a sentence that it logs unless that is "", and loses it. */
 void lls_hub_refuse(struct lls_remote *, uint32_t from, const char *said,
                     const char *why);
+/* Empties the place of a process that has ended, or that gets no more time. */
+void lls_hub_lose(struct lls_remote *, uint32_t index, const char *why);
 
 /* ---- remote_join.c: if processes may come and go */
 /* Marks all places but this process's and process 0's as empty. */

@@ -5,7 +5,8 @@
  *
  *   absent    no process has it, or that which had it is lost: `gone`.
  *   joining   a process has joined: it loads the model, and is treated like one that was
- *             given up, so that it gets no requests.
+ *             given up, so that it gets no requests. It sends nothing until it is READY,
+ *             so only a limit, join_ns, tells one that hangs from a slow one.
  *   ready     it has sent READY, and its shape is right. It is led, alone, through
  *             the phases of a change to the policies that run.
  *   up        it gets requests; the others have received BACK.
@@ -73,8 +74,11 @@ static void begin(struct lls_remote *remote, uint32_t index)
 {
   struct lls_remote_other *other = &remote->others[index];
   lls_hub_count_answered(remote, index); /* a change waits for the process before */
-  *other = (struct lls_remote_other){
-      .joining = true, .given_up = true, .heard_ns = LLS_NEVER, .before = other->before};
+  *other = (struct lls_remote_other){.joining = true,
+                                     .given_up = true,
+                                     .heard_ns = LLS_NEVER,
+                                     .joined_ns = lls_remote_now(remote),
+                                     .before = other->before};
   lls_hub_show_life(remote, index, LLS_INSTANCE_ABSENT,
                     "a process has joined and loads the model");
   lls_log(remote->log, LLS_LOG_INFO, "instances", "%s", remote->lives[index].why.text);
@@ -170,13 +174,35 @@ void lls_hub_take_joined(struct lls_remote *remote)
     begin(remote, index);
 }
 
+static bool is_late(const struct lls_remote *remote, uint32_t index, int64_t now_ns)
+{
+  const struct lls_remote_other *other = &remote->others[index];
+  return other->joining && remote->join_ns > 0 &&
+         now_ns - other->joined_ns > remote->join_ns;
+}
+
+/* Frees the place of a process that takes too long. It is not sent END: when it goes on,
+ * it finds its connection broken, and joins again with the model that it has loaded. */
+static void stop_waiting(struct lls_remote *remote, uint32_t index)
+{
+  struct lls_error why = {0};
+  lls_fail(&why, 0,
+           "its process was not ready %.3g s after it had joined ([cluster] "
+           "load_timeout)",
+           (double)remote->join_ns / 1e9);
+  lls_hub_lose(remote, index, why.text);
+}
+
 void lls_hub_look_at_places(struct lls_remote *remote)
 {
+  int64_t now_ns = lls_remote_now(remote);
   if (!remote->channel->elastic)
     return;
   for (uint32_t i = 1; i < remote->n; i++)
     if (remote->others[i].leaving && !lls_hub_has_requests(remote, i))
       lls_hub_refuse(remote, i, "", "its process has left");
+    else if (is_late(remote, i, now_ns))
+      stop_waiting(remote, i);
     else if (remote->others[i].joining && remote->others[i].ready)
       go_on(remote, i);
 }

@@ -187,7 +187,7 @@ static void check_service(struct lls_remote *remote)
   lls_inbox_end_all(&remote->mine->inbox);
 }
 
-static void lose(struct lls_remote *remote, uint32_t index, const char *why)
+void lls_hub_lose(struct lls_remote *remote, uint32_t index, const char *why)
 {
   struct lls_remote_other *other = &remote->others[index];
   if (other->gone)
@@ -228,7 +228,7 @@ void lls_hub_refuse(struct lls_remote *remote, uint32_t from, const char *said,
                     const char *why)
 {
   end_process(remote, from, said);
-  lose(remote, from, why);
+  lls_hub_lose(remote, from, why);
 }
 
 /* ---- process 0: processes given up, and back --------------------------------------- */
@@ -288,12 +288,12 @@ void lls_remote_look_at_others(struct lls_remote *remote, int64_t now_ns)
   struct lls_error why = {0};
   uint32_t index;
   while ((index = remote->channel->ops->gone(remote->channel, &why)) != LLS_NOBODY)
-    lose(remote, index, why.text);
+    lls_hub_lose(remote, index, why.text);
   for (uint32_t i = 1; i < remote->n; i++) {
     look_at_silence(remote, i, now_ns);
     if (check_silence(remote, i, now_ns, &why) == 0)
       continue;
-    lose(remote, i, why.text);
+    lls_hub_lose(remote, i, why.text);
     remote->others[i].hung = true;
     /* only if the launcher does not end all processes when one is killed */
     if (remote->channel->survives)

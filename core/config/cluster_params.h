@@ -21,6 +21,10 @@ static const struct lls_param cluster_params[] = {
     LLS_PARAM_CHOICE(cluster, role, "any", "any|mixed|prefill|decode",
                      "role of [engine] roles that this process joins for; any is the "
                      "first free place"),
+    LLS_PARAM_DURATION(cluster, load_timeout, "30min", 0, 86400e9,
+                       "how long a process that has joined may take until it is ready, "
+                       "model loaded; then its place is free for another one; 0 is no "
+                       "limit"),
 };
 
 #define LLS_CLUSTER_SECTION                                                              \

@@ -123,6 +123,7 @@ struct lls_cluster_config { /* [cluster] */
   const char *join;         /* HOST:PORT of the front end; "": this is the front end */
   const char *secret;       /* file; "": no secret */
   int64_t role;             /* enum lls_cluster_role */
+  int64_t load_timeout;     /* ns; 0: no limit */
 };
 
 enum lls_element_choice {

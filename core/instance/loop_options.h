@@ -104,6 +104,8 @@ struct lls_loop_remote {
    * has drain_ns to finish what it has; NULL: never */
   const _Atomic(bool) *leaves;
   int64_t drain_ns;
+  int64_t join_ns; /* process 0 of an elastic channel: longest time from a process's
+                    * coming until it is ready; 0: no limit */
   /* process 0 of an elastic channel: (config_bytes) the data of
    * lls_loop_prepared_share for processes that join, copied; NULL: none */
   const char *config;

@@ -111,6 +111,7 @@ struct lls_loop_remote server_remote_options(struct server *s)
                                   .context = s,
                                   .leaves = server_leaves(),
                                   .drain_ns = s->config->server.drain_timeout,
+                                  .join_ns = s->config->cluster.load_timeout,
                                   .change = server_change_ops(s)};
 }
 

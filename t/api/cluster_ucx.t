@@ -92,7 +92,7 @@ sub works {
     $members[1]->signal('STOP');
     is $front->stop, 0, 'the front end ends well';
     $members[1]->signal('CONT');    # it finds all that it missed at once
-    ok $_->log_becomes(qr/the front end has ended/), '  the others notice' for @members;
+    ok $_->log_becomes(qr/instance \d ends: /), '  the others notice' for @members;    # by its last message, or by the end of the connection
     $front = LlmServer->serve("$config\n[cluster]\nlisten = 127.0.0.1:$port\n");
     Cluster::becomes($front, 'up up up');
     answers($front, '  and join the next one');
@@ -157,6 +157,28 @@ sub works {
     close $socket;
     answers($front, 'who sends anything else does no harm');
     is $_->stop, 0, '  it ends well' for $late, $front;
+}
+
+# ---- a process that does not get ready -----------------------------------------------------
+{
+    my $config = config("instances = 2\n", 'sarathi');
+    my $folder = File::Temp->newdir;
+    my $slow = $config =~ s{scheduler = sarathi}{scheduler = @{[LlmServer::built('t/fault/.libs/scheduler_slow_create.so')]}\n[scheduler.slow_create]\nuntil = $folder/go}r;
+    my $front = Cluster::front($config, "load_timeout = 3s\n");
+    my $stuck = Cluster::member($front, $slow);
+    $stuck->signal('STOP');
+    my $other = Cluster::member($front, $config, '', qr/(all places are taken)/);
+    is $other->{address}, 'all places are taken', 'a process is stopped while it loads: another one waits';
+    ok $front->log_becomes(qr/instance 1 \(mixed\): its process was not ready 3 s after it had joined/), '  until load_timeout is over';
+    ok $other->log_becomes(qr/it is instance 1 of 2/), '  and takes its place';
+    Cluster::becomes($front, 'up up');
+    answers($front, '  and works');
+    LlmServer::write_file("$folder/go", '');
+    $stuck->signal('CONT');
+    ok $stuck->log_becomes(qr/instance 1 ends: .*all places are taken/s), '  the first one goes on, and waits';
+    is $other->stop, 0, '  until there is a place';
+    ok $stuck->log_becomes(qr/(?:it is instance 1 of 2.*){2}/s), '  which it takes';
+    is $_->stop, 0, '  it ends well' for $stuck, $front;
 }
 
 # ---- several front ends --------------------------------------------------------------------
