@@ -15,7 +15,7 @@ use Test::More ();
 use Time::HiRes ();
 
 my $BEGAN    = time;
-our $TIMEOUT = $ENV{LLS_TIMEOUT} // 30;    # seconds until a read that must not hang fails
+our $TIMEOUT = $ENV{LLS_TIMEOUT} // 60;    # seconds until a read that must not hang fails
 
 # A program that servers are run under, such as valgrind with its options.
 sub under { return split ' ', $ENV{LLS_UNDER} // '' }

@@ -119,7 +119,7 @@ for my $cc (@compilers) {
     print $script "set -e; export CC=$cc; $in\n$block";
     print $script "\n$here\n" if $n == 0;
     close $script;
-    my $text = runs("timeout -k 2 @{[10 * ($ENV{LLS_TIMEOUT} // 30)]} sh block.sh", "doc/plugins.md, block " . ++$n . ", with $cc");
+    my $text = runs("timeout -k 2 @{[10 * ($ENV{LLS_TIMEOUT} // 60)]} sh block.sh", "doc/plugins.md, block " . ++$n . ", with $cc");
     if ($block =~ /Mean TTFT/) {
       my %ttft = $text =~ /^(\w+)\.txt:Mean TTFT \(ms\):\s+([\d.]+)/mg;
       cmp_ok($ttft{shorty}, '<', $ttft{fcfs} / 2, 'it beats fcfs');
