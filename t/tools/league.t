@@ -59,5 +59,8 @@ is found(12), 0, '  without room nothing stays';
 is found(80), 32, '  the later one all of them';
 is found(80, '--knows', 'nothing'), 0, '  if it knows nothing, the one that has been away longest, which is back first';
 like found(112, '--knows', 'median'), qr/^[1-9]\d*$/, '  with medians it finds some';
+my ($order, $age) = map { found(112, '--knows', $_) } qw(order nothing);
+ok $order =~ /^\d+$/ && $order > $age, '  in an order that holds medians more than in that of age' or diag "$order, $age";
+like found(112, '--knows', 'mode'), qr/--knows: all, median/, '  other words are refused';
 is found(1000, '--shared', '16,1'), 144, '  instructions that sessions share are found by first turns, too';
 done_testing;
