@@ -215,7 +215,7 @@ void lls_hub_see_leaving(struct lls_remote *remote, uint32_t from)
   other->leaving = true;
   if (other->given_up) /* it has no requests */
     return;
-  atomic_store(&lls_remote_instance(remote, from)->health.broken, true);
+  atomic_store(&lls_remote_instance(remote, from)->health.leaving, true);
   lls_hub_show_life(remote, from, LLS_INSTANCE_ABSENT,
                     "its process leaves and finishes what it has");
   lls_log(remote->log, LLS_LOG_INFO, "instances", "%s", remote->lives[from].why.text);
@@ -232,7 +232,7 @@ void lls_hub_see_leaving(struct lls_remote *remote, uint32_t from)
 void lls_remote_see_leaving(struct lls_remote *remote, uint32_t index)
 {
   if (index < remote->n && index != remote->self)
-    atomic_store(&lls_remote_instance(remote, index)->health.broken, true);
+    atomic_store(&lls_remote_instance(remote, index)->health.leaving, true);
 }
 
 bool lls_remote_go_on_leaving(struct lls_remote *remote)

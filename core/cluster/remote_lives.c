@@ -352,6 +352,7 @@ void lls_hub_readmit(struct lls_remote *remote, uint32_t from, uint64_t arrived,
   tell_others(remote, LLS_REMOTE_BACK, from, 0);
   atomic_fetch_add(&in->health.returns, 1);
   atomic_store(&in->health.broken, false);
+  atomic_store(&in->health.leaving, false);
   other->silent = false;
   lls_hub_show_life(remote, from, LLS_INSTANCE_UP, NULL);
   remote->wake(remote->wake_context);
@@ -408,6 +409,7 @@ void lls_remote_see_back(struct lls_remote *remote, uint32_t index)
   lls_fetches_find(remote->fetches, index);
   atomic_fetch_add(&lls_remote_instance(remote, index)->health.returns, 1);
   atomic_store(&lls_remote_instance(remote, index)->health.broken, false);
+  atomic_store(&lls_remote_instance(remote, index)->health.leaving, false);
   lls_remote_tell_ranks(remote, LLS_REMOTE_BACK, index, 0);
 }
 

@@ -20,6 +20,9 @@ struct lls_instance_health {
   /* [any] The instance failed, or its process is silent: its blocks must not be
    * used. */
   atomic_bool broken;
+  /* [any] The instance's process leaves: it gets nothing new, but its blocks may be used
+   * until it has ended. */
+  atomic_bool leaving;
   _Atomic uint32_t returns; /* [any] how often it recovered from `broken` */
   uint64_t clear;           /* number of the last lls_inbox_clear handled */
   /* [any] the value of clear, once the events are published */

@@ -36,7 +36,8 @@ static struct work work_of(struct lls_step_thread *r, uint64_t *tokens, uint64_t
 static bool is_open(const struct lls_step_thread *r)
 {
   return r->instance.info.role != LLS_ROLE_DECODE &&
-         !atomic_load(&r->instance.health.broken);
+         !atomic_load(&r->instance.health.broken) &&
+         !atomic_load(&r->instance.health.leaving);
 }
 
 /* Returns how many tokens of the prompt were sent to the instance before. At least one

@@ -6,6 +6,7 @@
 #   $streams->learn;                    # each prompt once: the answers that must come
 #   $streams->run(sub { time > $end }); # until it says so; again asks what ended
 #   $streams->finish;                   # no new requests, until the last answer is there
+# With from_ask => 1 the wait for a first token is one of the gaps.
 #   $streams->{wrong}                   # sentences: answers that differ, failed, or stopped
 package Streams;
 
@@ -30,7 +31,7 @@ sub ask {
     my $body   = JSON::PP::encode_json({ prompt => $self->{prompts}[$i], max_tokens => $self->{tokens}, temperature => 0,
         stream => JSON::PP::true, ignore_eos => JSON::PP::true, return_token_ids => JSON::PP::true });
     syswrite $socket, LlmServer::raw_post('/v1/completions', $body, 'Connection: close');
-    $self->{live}{$socket} = { socket => $socket, prompt => $i, buffer => '', ids => [], last => undef };
+    $self->{live}{$socket} = { socket => $socket, prompt => $i, buffer => '', ids => [], last => $self->{from_ask} ? Time::HiRes::time() : undef };
     $self->{select}->add($socket);
     return;
 }
@@ -64,7 +65,7 @@ sub end {
     my $wanted = $self->{answers}[$c->{prompt}] //= $ids;
     my $why
         = !$c->{done}                          ? 'stopped: ' . ($c->{error} // substr($c->{buffer}, 0, 200))
-        : ($c->{finish} // '') ne 'length'     ? 'ended with ' . ($c->{finish} // 'nothing')
+        : ($c->{finish} // '') ne 'length'     ? 'ended with ' . ($c->{finish} // $c->{error} // 'nothing')
         : @{ $c->{ids} } != $self->{tokens}    ? 'has ' . @{ $c->{ids} } . " tokens of $self->{tokens}"
         : $ids ne $wanted                      ? "has other tokens: $ids, not $wanted"
         :                                        undef;
