@@ -91,8 +91,8 @@ static bool has_block(struct lls_draft_cache *c, uint64_t now)
   return c->n_free > 0;
 }
 
-bool lls_draft_cache_reserve(struct lls_draft_cache *c, struct lls_draft_sequence *s,
-                             uint32_t tokens, uint64_t now)
+bool lls_draft_cache_extend(struct lls_draft_cache *c, struct lls_draft_sequence *s,
+                            uint32_t tokens, uint64_t now)
 {
   uint32_t wanted = (tokens + c->block_tokens - 1) / c->block_tokens;
   bool possible = wanted <= c->n_blocks && grow(s, wanted);
@@ -103,10 +103,16 @@ bool lls_draft_cache_reserve(struct lls_draft_cache *c, struct lls_draft_sequenc
                                  .count = (uint16_t)c->block_tokens};
     s->n_blocks++;
   }
-  if (possible && s->n_blocks >= wanted)
-    return true;
-  give_back(c, s);
-  return false;
+  return possible && s->n_blocks >= wanted;
+}
+
+bool lls_draft_cache_reserve(struct lls_draft_cache *c, struct lls_draft_sequence *s,
+                             uint32_t tokens, uint64_t now)
+{
+  bool has_room = lls_draft_cache_extend(c, s, tokens, now);
+  if (!has_room)
+    give_back(c, s);
+  return has_room;
 }
 
 void lls_draft_cache_settle(struct lls_draft_sequence *s, const int32_t *tokens,

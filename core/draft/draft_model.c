@@ -216,7 +216,7 @@ static void add_next(struct lls_draft_model *m)
     struct lls_draft_ask *a = m->turns[i].ask;
     struct lls_draft_sequence *s = m->turns[i].sequence;
     bool goes_on = s->computed == a->n_tokens + a->n - 1 && a->n > 0 && a->n < a->max;
-    if (goes_on && lls_draft_cache_reserve(&m->cache, s, s->computed + 1, m->run))
+    if (goes_on && lls_draft_cache_extend(&m->cache, s, s->computed + 1, m->run))
       lls_draft_pass_add(m, a, s, 1, NULL);
   }
 }

@@ -93,7 +93,7 @@ static void add_guess(struct lls_draft_model *m, struct lls_draft_read *r, uint3
   bool goes_on = a->n > 0 && a->n < a->max && s->computed > 0 &&
                  m->n_rows < m->max_rows &&
                  s->first + s->computed == a->n_tokens + a->n - 1;
-  if (goes_on && lls_draft_cache_reserve(&m->cache, s, s->computed + 1, m->run))
+  if (goes_on && lls_draft_cache_extend(&m->cache, s, s->computed + 1, m->run))
     add(m, r, i, 1, m->hidden + i * lls_engine_hidden_bytes(m->options.engine));
 }
 

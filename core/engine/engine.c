@@ -32,9 +32,11 @@ static int check_options(const struct lls_engine_options *o,
                     "more");
   if (o->cache_element != LLS_F32 && o->cache_element != LLS_BF16)
     return lls_fail(err, -ENOTSUP, "a cache of f32 or bf16 is supported");
-  if (config->joins && (o->ends_of == NULL || !device->is_host ||
-                        lls_engine_why_no_heads(o->ends_of) != NULL ||
-                        o->ends_of->device->activation_type != device->activation_type))
+  if (config->joins &&
+      (o->ends_of == NULL || !device->is_host ||
+       lls_engine_why_no_heads(o->ends_of->device, lls_engine_is_shared(o->ends_of)) !=
+           NULL ||
+       o->ends_of->device->activation_type != device->activation_type))
     return lls_fail(err, -EINVAL,
                     "a layer that guesses needs the embedding and the head of a model in "
                     "host memory, and its type of activations");

@@ -56,6 +56,9 @@ struct lls_engine_options {
   uint32_t groups;
   bool keeps_chunks; /* ... groups of kind CHUNK */
   bool keeps_states; /* the cache manager keeps groups of kind STATE */
+  /* memory for others on the device, a draft model, of which its free memory says nothing
+   * (yet), or which is a part of what gpu_memory_utilization allows */
+  size_t beside_bytes;
   /* fraction of the free memory to use if cache_bytes is 0; 0 = the default above */
   double cache_share;
   struct lls_pool_limits pool;
@@ -233,8 +236,9 @@ int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
 const void *lls_engine_hidden_rows(const struct lls_engine *, uint32_t sequence);
 /* Returns the bytes of such a row. */
 size_t lls_engine_hidden_bytes(const struct lls_engine *);
-/* Returns why no layer can guess for this engine's model, or NULL if one can. */
-const char *lls_engine_why_no_heads(const struct lls_engine *);
+/* Returns why no layer can guess for a model on this device, or NULL if one can. shared:
+ * tensor parallel ranks compute the model. */
+const char *lls_engine_why_no_heads(const struct lls_device *, bool shared);
 
 /* Returns the logits (n_tokens, vocab) of a sequence submitted with all_logits, or NULL
  * if it was submitted without; valid until the next submit. */

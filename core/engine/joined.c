@@ -8,13 +8,12 @@
 
 #include "core/engine/forward.h"
 
-const char *lls_engine_why_no_heads(const struct lls_engine *e)
+const char *lls_engine_why_no_heads(const struct lls_device *device, bool shared)
 {
-  if (!e->device->is_host || e->device->is_empty)
-    return "only the CPU computes layers that guess: set [engine] device = cpu";
-  if (lls_engine_is_shared(e))
-    return "tensor parallel ranks share the model's head, which a layer that guesses "
-           "needs whole";
+  if (shared)
+    return "tensor parallel ranks share the model's head";
+  if (!device->is_host || device->is_empty)
+    return "only the CPU computes it";
   return NULL;
 }
 

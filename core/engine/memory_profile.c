@@ -49,6 +49,7 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
     return lls_fail_at(err, rc, "a trial step of %u tokens", o->max_tokens);
   available += units * unit; /* the memory of the small pool, which is free again */
   size_t used = e->memory_before > available ? e->memory_before - available : 0;
+  used += o->beside_bytes;
   size_t allowed = (size_t)(o->pool.gpu_memory_utilization * (double)total);
   *bytes = allowed > used ? allowed - used : 0;
   *bytes = *bytes < available ? *bytes : available;

@@ -66,6 +66,7 @@ static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
   available /= lls_engine_sharers(e);
+  available -= lls_least_size(available, o->beside_bytes);
   uint32_t tokens = sequence_tokens(e, why, sizeof why);
   size_t full = full_units(e) * unit;
   size_t least = lls_engine_units_for(e, o->max_tokens) * unit;

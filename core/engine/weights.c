@@ -47,17 +47,28 @@ static size_t layer_numbers(const struct lls_model_config *c, uint32_t layer)
   return attention + mlp_numbers(c, layer) + c->hidden * beside;
 }
 
+static size_t layers_numbers(const struct lls_model_config *c)
+{
+  size_t layers = 0;
+  for (uint32_t i = 0; i < c->layers; i++)
+    layers += layer_numbers(c, i);
+  return layers;
+}
+
+size_t lls_weights_of_heads(const struct lls_model_config *c)
+{
+  return layers_numbers(c) + 2 * (size_t)c->hidden * c->hidden;
+}
+
 static size_t total_numbers(const struct lls_model_config *whole,
                             const struct lls_shard *shard)
 {
   struct lls_model_config c = *whole;
   lls_shard_config(shard, &c);
   size_t projections = c.embed_dim == c.hidden ? 0 : 2 * (size_t)c.hidden * c.embed_dim;
-  size_t layers = 0, ends = 2 * lls_stream_numbers(&c);
-  for (uint32_t i = 0; i < c.layers; i++)
-    layers += layer_numbers(&c, i);
+  size_t layers = layers_numbers(&c), ends = 2 * lls_stream_numbers(&c);
   if (c.joins)
-    return layers + 2 * (size_t)c.hidden * c.hidden;
+    return lls_weights_of_heads(&c);
   size_t head = c.encoder ? 0 : shard->vocab.n * c.embed_dim;
   return layers + head + projections + ends;
 }

@@ -12,7 +12,9 @@
  *
  * A live sequence needs one block alone: a checkpoint is of use to others and to itself
  * after a preemption, so no reserve waits for the room of one and no request is preempted
- * for it. What a step would keep is a *wish*, noted by reserve. When the transaction
+ * for it. A step that accepts guesses may pass over the place of one in an answer, which
+ * then is not kept: that costs a later turn at most CHECKPOINT tokens more. What a step
+ * would keep is a *wish*, noted by reserve. When the transaction
  * ends, wishes get the room that is left. Where there is none a step writes over the
  * state that it reads, which leaves the tree before.
  */

@@ -257,6 +257,40 @@ static void test_auto_alone_is_ngram(void **state)
   end();
 }
 
+/* auto: what it has learnt of candidates and of repetitions outlives a reload. */
+static void test_auto_passes_on_what_it_has_learnt(void **state)
+{
+  struct lls_blob blob = {0};
+  void *next;
+  (void)state;
+  begin("auto", NULL);
+  arrive(40);
+  teach(400, 2, 0.95f);
+  assert_int_equal(scene.d->export_state(scene.self, &blob), 0);
+  assert_int_equal(scene.d->create(&scene.host, scene.plugin.params, &next), 0);
+  blob.version = 2;
+  assert_int_equal(scene.d->import_state(next, &blob), -ENOTSUP);
+  blob.version = 1;
+  assert_int_equal(scene.d->import_state(next, &blob), 0);
+  scene.d->on_finish(scene.self, &asked.r, LLS_FINISH_STOP);
+  scene.d->destroy(scene.self);
+  scene.self = next;
+  arrive(40);
+  struct guesses g = draft(1, 100, 0.95f);
+  assert_true(g.odds[0] > 0.45f && g.odds[0] < 0.56f); /* half of them were right */
+  for (int at = 0; at < 2; at++) {                     /* broken: a rate of each half */
+    float broken = -1;
+    size_t place = at == 0 ? 4 : blob.bytes - 4;
+    memcpy((char *)blob.data + place, &broken, sizeof broken);
+    assert_int_equal(scene.d->import_state(scene.self, &blob), -EINVAL);
+    memset((char *)blob.data + place, 0, sizeof broken);
+  }
+  blob.bytes--;
+  assert_int_equal(scene.d->import_state(scene.self, &blob), -EINVAL);
+  free(blob.data);
+  end();
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -267,6 +301,7 @@ int main(void)
       cmocka_unit_test(test_a_depth_is_wanted_in_any_case),
       cmocka_unit_test(test_auto_takes_repetitions_where_there_are_any),
       cmocka_unit_test(test_auto_alone_is_ngram),
+      cmocka_unit_test(test_auto_passes_on_what_it_has_learnt),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,8 @@ static void test_blocks_are_those_of_one_request(void **state)
   assert_int_equal(a->entries[2].first_token, 16);
   assert_int_equal(a->entries[2].block, 4);
   assert_true(lls_draft_cache_reserve(&c, b, 24, 1));
+  assert_false(lls_draft_cache_extend(&c, b, 25, 1)); /* for a guess: b keeps its own */
+  assert_int_equal(b->n_blocks, 3);
   assert_false(lls_draft_cache_reserve(&c, b, 25, 1)); /* both are in use */
   assert_int_equal(b->n_blocks, 0);                    /* so that a can go on */
   assert_true(lls_draft_cache_reserve(&c, a, 25, 1));

@@ -136,6 +136,33 @@ static void test_short_contexts(void **state)
   }
 }
 
+/* Memory that a draft model will take is no part of the free memory of which the pool
+ * takes half: where nothing is left the pool holds one step. */
+static void test_memory_beside_the_engine(void **state)
+{
+  uint32_t units[2];
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct drive_model m = {0};
+    struct lls_worker_rank_options made;
+    struct lls_error err = {0};
+    const struct drive_options options = {.weights = LLS_WEIGHTS_F32,
+                                          .cache_element = LLS_F32};
+    drive_prepare(&m, "llama", &options, &made);
+    made.engine.cache_bytes = 0;
+    made.engine.beside_bytes = i > 0 ? SIZE_MAX : 0;
+    assert_int_equal(lls_cpu_device_create(&made.device, &m.device, &err), 0);
+    assert_int_equal(
+        lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err), 0);
+    units[i] = lls_engine_pool_shape(m.engine)->device_units;
+    assert_true(strstr(lls_engine_pool_reason(m.engine), "one step") != NULL || i == 0);
+    lls_engine_destroy(m.engine);
+    m.device->ops->destroy(m.device);
+    reference_free(m.reference);
+  }
+  assert_true(units[1] > 0 && units[1] < units[0]);
+}
+
 /* A context longer than the model's is the model's: the device needs no more for it. */
 static void test_long_contexts(void **state)
 {
@@ -262,7 +289,7 @@ int main(int argc, char **argv)
       "falcon-h1",
       "falcon-h1-normed",
   };
-  static struct CMUnitTest tests[3 * 64 + 5];
+  static struct CMUnitTest tests[3 * 64 + 6];
   size_t n = 0, n_names = sizeof names / sizeof names[0];
   char **models = argc > 1 ? argv + 1 : names;
   n_names = argc > 1 ? (size_t)argc - 1 : n_names;
@@ -270,6 +297,8 @@ int main(int argc, char **argv)
   if (argc <= 1) {
     static char latent[] = "deepseek-v3", chunks[] = "llama-4";
     tests[n++] = (struct CMUnitTest){"short", test_short_contexts, NULL, NULL, NULL};
+    tests[n++] =
+        (struct CMUnitTest){"beside", test_memory_beside_the_engine, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"long", test_long_contexts, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"chunks", test_whole_chunks, NULL, NULL, chunks};
     tests[n++] = (struct CMUnitTest){"extras", test_extras, NULL, NULL, NULL};

@@ -13,20 +13,8 @@
 #include "model/candidates.h"
 #include "ngram/lookup.h"
 
-struct params {
-  int64_t min_match, memory, pace;
-};
-
 static const struct lls_param parameters[] = {
-    LLS_PARAM_INT(struct params, min_match, "2", 1, 64, "tokens",
-                  "fewest tokens at the end of a text that must occur earlier in it",
-                  .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(struct params, memory, "256MiB", 65536, 1125899906842624,
-                    "most memory of all texts together, some 150 bytes a token",
-                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(struct params, pace, "512", 1, 1e6, "tokens",
-                  "tokens of a prompt that are read between two steps",
-                  .flags = LLS_PARAM_RELOADABLE),
+    LOOKUP_PARAMETERS(struct lookup_params),
 };
 
 /* The repetition that was found for a request, when it had `length` tokens. */
@@ -44,13 +32,6 @@ struct automatic {
   uint64_t drafted, accepted, repeated, modelled;
 };
 
-static void set_params(struct automatic *a, const struct params *params)
-{
-  a->lookup.texts.most_bytes = (size_t)params->memory;
-  a->lookup.min_match = (uint32_t)params->min_match;
-  a->lookup.pace = (uint32_t)params->pace;
-}
-
 static void destroy(void *self)
 {
   struct automatic *a = self;
@@ -67,7 +48,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   bool made = a != NULL;
   if (made) {
     a->by_slot = calloc(slots, sizeof *a->by_slot);
-    made = lookup_init(&a->lookup, slots, host->engine->max_drafts) == 0;
+    made = lookup_init(&a->lookup, host) == 0;
     made = candidates_init(&a->candidates, slots) == 0 && made && a->by_slot != NULL;
   }
   if (!made) {
@@ -76,7 +57,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
     return host->fail(host->context, -ENOMEM, "no memory for %u requests", slots);
   }
   a->host = host;
-  set_params(a, params);
+  lookup_set(&a->lookup, params);
   *self = a;
   return 0;
 }
@@ -177,7 +158,45 @@ static void stats(void *self, const struct lls_sink *sink)
 
 static int reconfigure(void *self, const void *params)
 {
-  set_params(self, params);
+  lookup_set(&((struct automatic *)self)->lookup, params);
+  return 0;
+}
+
+/* ---- a reload ------------------------------------------------------------------ */
+
+/* The rates that both halves have learnt from the answers of all requests. */
+struct learnt {
+  struct odds repeated;
+  struct candidates_learnt modelled;
+};
+
+static int export_state(void *self, struct lls_blob *out)
+{
+  const struct automatic *a = self;
+  struct learnt *l = malloc(sizeof *l);
+  if (l == NULL)
+    return -ENOMEM;
+  *l = (struct learnt){a->lookup.odds, a->candidates.learnt};
+  *out = (struct lls_blob){.version = 1, .bytes = sizeof *l, .data = l};
+  return 0;
+}
+
+static int import_state(void *self, const struct lls_blob *blob)
+{
+  struct automatic *a = self;
+  const struct lls_host *host = a->host;
+  struct learnt l;
+  if (blob->version != 1)
+    return host->fail(host->context, -ENOTSUP, "version 1 expected, %u found",
+                      blob->version);
+  if (blob->bytes != sizeof l)
+    return host->fail(host->context, -EINVAL, "%zu bytes expected, %zu found", sizeof l,
+                      blob->bytes);
+  memcpy(&l, blob->data, sizeof l);
+  if (!odds_are_sound(&l.repeated) || !candidates_are_sound(&l.modelled))
+    return host->fail(host->context, -EINVAL, "more hits than tries");
+  a->lookup.odds = l.repeated;
+  a->candidates.learnt = l.modelled;
   return 0;
 }
 
@@ -193,6 +212,8 @@ static const struct lls_drafter_vtable vtable = {
     .on_finish = on_finish,
     .stats = stats,
     .reconfigure = reconfigure,
+    .export_state = export_state,
+    .import_state = import_state,
     .wants = wants,
 };
 
@@ -205,6 +226,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .description =
         "guesses repetitions where there are any, else what a small model does",
     .licence = "Apache-2.0",
-    LLS_PLUGIN_PARAMS(parameters, struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct lookup_params),
     .vtable = &vtable,
 };

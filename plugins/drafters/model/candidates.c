@@ -164,6 +164,14 @@ uint32_t candidates_take(struct candidates *c, const struct lls_request *r,
 
 /* ---- a reload ------------------------------------------------------------------ */
 
+bool candidates_are_sound(const struct candidates_learnt *l)
+{
+  for (uint32_t i = 0; i < CANDIDATES_BINS; i++)
+    if (!(l->hits[i] >= 0 && l->hits[i] <= l->tries[i] && l->tries[i] < 1e6f))
+      return false;
+  return true;
+}
+
 int candidates_export(const struct candidates *c, struct lls_blob *out)
 {
   *out = (struct lls_blob){
@@ -185,9 +193,8 @@ int candidates_import(struct candidates *c, const struct lls_host *host,
     return host->fail(host->context, -EINVAL, "%zu bytes expected, %zu found", sizeof l,
                       blob->bytes);
   memcpy(&l, blob->data, sizeof l);
-  for (uint32_t i = 0; i < CANDIDATES_BINS; i++)
-    if (!(l.hits[i] >= 0 && l.hits[i] <= l.tries[i] && l.tries[i] < 1e6f))
-      return host->fail(host->context, -EINVAL, "more hits than tries");
+  if (!candidates_are_sound(&l))
+    return host->fail(host->context, -EINVAL, "more hits than tries");
   c->learnt = l;
   return 0;
 }

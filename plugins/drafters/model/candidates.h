@@ -54,6 +54,8 @@ uint32_t candidates_wanted(struct candidates *, const struct lls_request *,
 uint32_t candidates_take(struct candidates *, const struct lls_request *,
                          const struct lls_draft *, int32_t *tokens, float *odds);
 
+/* Returns false if these cannot be what was learnt. */
+bool candidates_are_sound(const struct candidates_learnt *);
 /* Passes what was learnt on in a reload. */
 int candidates_export(const struct candidates *, struct lls_blob *out);
 int candidates_import(struct candidates *, const struct lls_host *,

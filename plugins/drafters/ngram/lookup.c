@@ -6,9 +6,16 @@
 
 #include <string.h>
 
-int lookup_init(struct lookup *l, uint32_t slots, uint32_t max_drafts)
+int lookup_init(struct lookup *l, const struct lls_host *host)
 {
-  return texts_init(&l->texts, slots, max_drafts, 0);
+  return texts_init(&l->texts, host->engine->max_requests, host->engine->max_drafts, 0);
+}
+
+void lookup_set(struct lookup *l, const struct lookup_params *params)
+{
+  l->texts.most_bytes = (size_t)params->memory;
+  l->min_match = (uint32_t)params->min_match;
+  l->pace = (uint32_t)params->pace;
 }
 
 void lookup_free(struct lookup *l)

@@ -6,8 +6,26 @@
 #ifndef NGRAM_LOOKUP_H
 #define NGRAM_LOOKUP_H
 
+#include <llmserve/drafter.h>
+
 #include "odds.h"
 #include "texts.h"
+
+/* Parameters of a drafter that has a lookup, and their rows in its table. */
+struct lookup_params {
+  int64_t min_match, memory, pace;
+};
+
+#define LOOKUP_PARAMETERS(TYPE)                                                          \
+  LLS_PARAM_INT(TYPE, min_match, "2", 1, 64, "tokens",                                   \
+                "fewest tokens at the end of a text that must occur earlier in it",      \
+                .flags = LLS_PARAM_RELOADABLE),                                          \
+      LLS_PARAM_BYTES(TYPE, memory, "256MiB", 65536, 1125899906842624,                   \
+                      "most memory of all texts together, some 150 bytes a token",       \
+                      .flags = LLS_PARAM_RELOADABLE),                                    \
+      LLS_PARAM_INT(TYPE, pace, "512", 1, 1e6, "tokens",                                 \
+                    "tokens of a prompt that are read between two steps",                \
+                    .flags = LLS_PARAM_RELOADABLE)
 
 struct lookup {
   struct texts texts;
@@ -16,8 +34,9 @@ struct lookup {
   uint32_t pace;      /* tokens of a prompt that are read in one call */
 };
 
-/* Returns 0 or -ENOMEM. The members are the caller's to set. */
-int lookup_init(struct lookup *, uint32_t slots, uint32_t max_drafts);
+/* Returns 0 or -ENOMEM. */
+int lookup_init(struct lookup *, const struct lls_host *);
+void lookup_set(struct lookup *, const struct lookup_params *);
 void lookup_free(struct lookup *);
 
 void lookup_begin(struct lookup *, const struct lls_request *);

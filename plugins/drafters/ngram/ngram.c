@@ -13,20 +13,8 @@
 
 #include "lookup.h"
 
-struct params {
-  int64_t min_match, memory, pace;
-};
-
 static const struct lls_param parameters[] = {
-    LLS_PARAM_INT(struct params, min_match, "2", 1, 64, "tokens",
-                  "fewest tokens at the end of a text that must occur earlier in it",
-                  .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_BYTES(struct params, memory, "256MiB", 65536, 1125899906842624,
-                    "most memory of all texts together, some 150 bytes a token",
-                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(struct params, pace, "512", 1, 1e6, "tokens",
-                  "tokens of a prompt that are read between two steps",
-                  .flags = LLS_PARAM_RELOADABLE),
+    LOOKUP_PARAMETERS(struct lookup_params),
 };
 
 struct ngram {
@@ -35,24 +23,16 @@ struct ngram {
   uint64_t drafted, accepted;
 };
 
-static void set_params(struct ngram *g, const struct params *params)
-{
-  g->lookup.texts.most_bytes = (size_t)params->memory;
-  g->lookup.min_match = (uint32_t)params->min_match;
-  g->lookup.pace = (uint32_t)params->pace;
-}
-
 static int create(const struct lls_host *host, const void *params, void **self)
 {
   struct ngram *g = calloc(1, sizeof *g);
-  if (g == NULL ||
-      lookup_init(&g->lookup, host->engine->max_requests, host->engine->max_drafts) < 0) {
+  if (g == NULL || lookup_init(&g->lookup, host) < 0) {
     free(g);
     return host->fail(host->context, -ENOMEM, "no memory for %u requests",
                       host->engine->max_requests);
   }
   g->host = host;
-  set_params(g, params);
+  lookup_set(&g->lookup, params);
   *self = g;
   return 0;
 }
@@ -106,7 +86,7 @@ static void stats(void *self, const struct lls_sink *sink)
 
 static int reconfigure(void *self, const void *params)
 {
-  set_params(self, params);
+  lookup_set(&((struct ngram *)self)->lookup, params);
   return 0;
 }
 
@@ -123,14 +103,6 @@ static int export_state(void *self, struct lls_blob *out)
   return 0;
 }
 
-static bool is_sound(const struct odds *o)
-{
-  for (uint32_t i = 0; i <= ODDS_LENGTHS; i++)
-    if (!(o->hits[i] >= 0 && o->hits[i] <= o->tries[i] && o->tries[i] < 1e6f))
-      return false;
-  return true;
-}
-
 static int import_state(void *self, const struct lls_blob *blob)
 {
   struct ngram *g = self;
@@ -142,7 +114,7 @@ static int import_state(void *self, const struct lls_blob *blob)
     return g->host->fail(g->host->context, -EINVAL, "%zu bytes expected, %zu found",
                          sizeof odds, blob->bytes);
   memcpy(&odds, blob->data, sizeof odds);
-  if (!is_sound(&odds))
+  if (!odds_are_sound(&odds))
     return g->host->fail(g->host->context, -EINVAL, "more hits than tries");
   g->lookup.odds = odds;
   return 0;
@@ -172,6 +144,6 @@ LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {
     .version = "1.0",
     .description = "guesses that an answer repeats itself, its prompt or its session",
     .licence = "Apache-2.0",
-    LLS_PLUGIN_PARAMS(parameters, struct params),
+    LLS_PLUGIN_PARAMS(parameters, struct lookup_params),
     .vtable = &vtable,
 };

@@ -28,6 +28,14 @@ double odds_of(const struct odds *o, const struct own_odds *own, uint32_t match)
   return odds < MOST ? odds : MOST;
 }
 
+bool odds_are_sound(const struct odds *o)
+{
+  for (uint32_t i = 0; i <= ODDS_LENGTHS; i++)
+    if (!(o->hits[i] >= 0 && o->hits[i] <= o->tries[i] && o->tries[i] < 1e6f))
+      return false;
+  return true;
+}
+
 void odds_note(struct odds *o, struct own_odds *own, uint32_t match, bool hit, bool first)
 {
   uint32_t i = row_of(match);

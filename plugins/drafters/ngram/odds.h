@@ -29,6 +29,8 @@ struct own_odds {
 };
 
 double odds_of(const struct odds *, const struct own_odds *, uint32_t match);
+/* Returns false if these cannot be what was learnt. */
+bool odds_are_sound(const struct odds *);
 /* Counts a guess behind a match; `first`: of the guesses made together. */
 void odds_note(struct odds *, struct own_odds *, uint32_t match, bool hit, bool first);
 
