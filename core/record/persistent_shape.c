@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See persistent_shape.h. */
-#include "config.h"
-
 #include "core/record/persistent_shape.h"
 
 #include <dirent.h>
@@ -75,7 +73,8 @@ struct lls_persistent_shape lls_persistent_shape_of(const struct lls_instance *i
     s.block_form[i] = lls_group_is_state(pool, i) ? LLS_FORM_STATE : LLS_FORM_KV;
   }
   lls_engine_take_fingerprint(in->engine, &id);
-  snprintf(s.identity, sizeof s.identity, "%s; %s; %s; %s; %016" PRIx64, PACKAGE_VERSION,
-           id.device, id.model, id.engine, weights_number(in->model_folder));
+  snprintf(s.identity, sizeof s.identity, "blocks %d; %s; %s; %s; %016" PRIx64,
+           LLS_PERSISTENT_BLOCKS, id.device, id.model, id.engine,
+           weights_number(in->model_folder));
   return s;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of blocks in a file, which only the same model, device, settings and
- * version read again. */
+/* The identity of blocks in a file, which only a server with the same model, device and
+ * settings reads again, of a version with the same number of blocks. */
 #ifndef LLS_RECORD_PERSISTENT_SHAPE_H
 #define LLS_RECORD_PERSISTENT_SHAPE_H
 
 #include "core/device/pool_shape.h"
 
 #define LLS_PERSISTENT_IDENTITY 640
+
+/* Is raised by a release whose blocks differ from those of the release before by more than
+ * rounding: another layout, or a mended bug in what layers compute. Every other upgrade, and
+ * its rollback, keeps the blocks on disk. */
+#define LLS_PERSISTENT_BLOCKS 1
 
 struct lls_persistent_shape {
   char identity[LLS_PERSISTENT_IDENTITY]; /* names model, device, settings */
