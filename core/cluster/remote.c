@@ -508,7 +508,8 @@ int lls_remote_create(const struct lls_remote_options *o, struct lls_remote **ou
                         .grammar = with->grammar,
                         .grammar_context = with->context,
                         .adapter = with->adapter != NULL ? lls_remote_read_adapter : NULL,
-                        .adapter_context = remote};
+                        .adapter_context = remote,
+                        .guests = o->guests};
   remote->adapter = with->adapter;
   remote->adapter_context = with->context;
   remote->leaves = with->leaves;

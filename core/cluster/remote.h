@@ -42,6 +42,7 @@
 
 struct lls_remote;
 struct lls_channel;
+struct lls_guests;
 struct lls_step_thread;
 
 struct lls_remote_options {
@@ -53,6 +54,7 @@ struct lls_remote_options {
   _Atomic uint64_t *cancelled; /* (slots) */
   struct lls_live_context live;
   size_t events_per_step;
+  struct lls_guests *guests; /* except in process 0 */
   /* [main] Except in process 0: begins a phase of a change, with data, or continues
    * it. */
   int (*take_phase)(void *context, uint32_t phase, const char *data, size_t n,

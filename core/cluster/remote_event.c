@@ -21,6 +21,7 @@ struct parts {
   bool has_pooled, has_life;
   struct lls_life *life;
   int64_t last_token_ns;
+  uint32_t cached_tokens;
 };
 
 /* ---- both ways -------------------------------------------------------------------- */
@@ -66,6 +67,7 @@ static void walk_end(const struct lls_pack_walk *k, const struct lls_wire *w,
   LLS_WALK(k, e->finished_ns);
   LLS_WALK(k, e->prediction);
   LLS_WALK(k, x->last_token_ns);
+  LLS_WALK(k, x->cached_tokens);
   LLS_WALK(k, x->has_pooled);
   LLS_WALK(k, x->has_life);
   if (x->has_pooled)
@@ -118,6 +120,7 @@ static void prepare_end(const struct lls_wire *w, struct lls_event *e, struct pa
   if (x->has_life)
     *x->life = *e->life;
   x->last_token_ns = e->live != NULL ? e->live->view.last_token_ns : LLS_NEVER;
+  x->cached_tokens = e->live != NULL ? e->live->view.cached_tokens : 0;
   move_times(e, x, w->ahead_ns);
 }
 
@@ -200,6 +203,7 @@ static void take_end(const struct lls_wire *w, struct lls_live *home, struct lls
   v->generated_tokens = e->generated_tokens;
   v->finish_reason = e->reason;
   v->last_token_ns = x->last_token_ns;
+  v->cached_tokens = x->cached_tokens; /* for its session; bounded by its keys */
   v->prediction = e->prediction;
   home->first_token_ns = e->first_token_ns;
 }

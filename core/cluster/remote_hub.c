@@ -62,9 +62,10 @@ void lls_hub_receive_events(struct lls_remote *remote, uint32_t from,
     }
     struct lls_event *event = add_event(remote);
     lls_wire_unpack_event(&remote->wire, u, a->home, event);
-    if (event->kind == LLS_EVENT_FINISHED)
+    if (event->kind == LLS_EVENT_FINISHED) {
+      event->live->view.instance = from;
       forget(a);
-    else if (event->kind == LLS_EVENT_TOKEN)
+    } else if (event->kind == LLS_EVENT_TOKEN)
       note_times(remote, a->home);
   }
 }

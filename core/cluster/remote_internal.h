@@ -31,6 +31,7 @@ enum lls_remote_kind {
   LLS_REMOTE_FETCH,   /* to an instance: an order to send blocks, packed by fetch.c;
                          head.request: the ticket */
   LLS_REMOTE_DROP,    /* to an instance: drops the order of a fetch */
+  LLS_REMOTE_SESSION, /* to an instance: struct lls_session_word */
   LLS_REMOTE_NO,      /* to an instance: its fetch cannot be served; head.request 0: none
                        * of those that are under way */
   LLS_REMOTE_EVENTS,  /* to process 0, like all kinds below up to READY */

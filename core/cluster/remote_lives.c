@@ -19,6 +19,7 @@
 
 #include "core/base/error.h"
 #include "core/cluster/remote_internal.h"
+#include "core/cluster/remote_session.h"
 #include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/obs/log.h"
@@ -428,6 +429,9 @@ void lls_remote_go_on_clearing(struct lls_remote *remote)
   if (remote->clearing == 0 ||
       atomic_load(&remote->mine->instance.health.cleared) != remote->clearing ||
       remote->cleared_in++ < 3)
+    return;
+  /* sessions go on elsewhere, too: their policies' handles end before new ones come */
+  if (!lls_guests_clear(remote->wire.guests))
     return;
   struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_CLEARED, 0);
   lls_step_thread_status(remote->mine, &status);

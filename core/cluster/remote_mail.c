@@ -4,6 +4,7 @@
 #include "core/cluster/remote_internal.h"
 
 #include "core/cluster/fetch.h"
+#include "core/cluster/remote_session.h"
 #include "core/instance/inbox.h"
 #include "core/instance/outbox.h"
 #include "core/instance/request.h"
@@ -95,6 +96,21 @@ static void send_rest(struct lls_remote *remote, uint32_t to)
     ask(remote, to, c->asked);
 }
 
+/* Sends main's notes on sessions, which main may free then. */
+static void send_notes(struct lls_remote *remote, uint32_t to)
+{
+  const struct lls_inbox_content *c = &remote->content;
+  for (const struct lls_session_note *note = c->notes; note != NULL; note = note->next) {
+    const struct lls_remote_head head = lls_remote_head(remote, LLS_REMOTE_SESSION, to, 0);
+    struct lls_session_word word = lls_session_word_of(note);
+    word.ended_ns = lls_wire_time(word.ended_ns, remote->wire.ahead_ns);
+    word.returns_ns = lls_wire_time(word.returns_ns, remote->wire.ahead_ns);
+    lls_remote_send_head(remote, &head, &word, sizeof word);
+  }
+  if (c->notes != NULL)
+    lls_inbox_return_notes(&remote->threads[to].inbox, c->notes);
+}
+
 static bool drain_inbox(struct lls_remote *remote, uint32_t i, int turn)
 {
   struct lls_inbox_content *c = &remote->content;
@@ -104,7 +120,9 @@ static bool drain_inbox(struct lls_remote *remote, uint32_t i, int turn)
     send_settled(remote, i, c->settled[k].slot);
   hold(remote, i, turn);
   send_rest(remote, i);
-  return c->n_settled + c->n_shifts + c->n_placed + c->n_cancels > 0 ||
+  bool any_notes = c->notes != NULL;
+  send_notes(remote, i);
+  return any_notes || c->n_settled + c->n_shifts + c->n_placed + c->n_cancels > 0 ||
          c->arrivals != NULL;
 }
 
@@ -172,8 +190,10 @@ static bool send_events(struct lls_remote *remote, const struct lls_event_buffer
   if (events->n > 0)
     lls_remote_send(remote, &p);
   for (size_t i = 0; i < events->n; i++)
-    if (events->events[i].kind == LLS_EVENT_FINISHED)
+    if (events->events[i].kind == LLS_EVENT_FINISHED) {
+      lls_guests_ended(remote->wire.guests, events->events[i].live);
       lls_live_free(events->events[i].live);
+    }
   free(p.data);
   return events->n > 0;
 }

@@ -6,7 +6,9 @@
 
 #include "core/base/error.h"
 #include "core/cluster/pulls.h"
+#include "core/cluster/remote_session.h"
 #include "core/instance/request.h"
+#include "core/instance/session.h"
 #include "core/lora/lora.h"
 
 /* All members that are not arrays. Pointers in it have no meaning. */
@@ -23,6 +25,8 @@ struct numbers {
   uint64_t drafted, accepted;
   uint64_t adapter_bytes; /* length of the adapter's name, which follows */
   uint64_t path_bytes;    /* length of its path; 0: the request has no adapter */
+  uint64_t session;       /* id; 0: the request has no session */
+  uint64_t session_bytes; /* length of its name */
   unsigned char adapter_digest[sizeof((struct lls_lora *)NULL)->digest];
   float adapter_scale;
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
@@ -68,6 +72,10 @@ static void fill(struct numbers *n, const struct lls_live *live)
     n->adapter_scale = live->lora_scale;
     memcpy(n->adapter_digest, live->lora->digest, sizeof n->adapter_digest);
   }
+  if (live->sessions != NULL) {
+    n->session = live->sessions->view.id;
+    n->session_bytes = strnlen(live->sessions->view.name, LLS_GUEST_NAME_BYTES);
+  }
   if (live->constraint.grammar != NULL) {
     size_t bytes = 0;
     lls_grammar_key(live->constraint.grammar, &bytes);
@@ -96,7 +104,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
 struct arrays {
   const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
   const void *dry_tokens, *dry_sequences;
-  const void *label, *tenant, *adapter, *path, *text, *key, *entries;
+  const void *label, *tenant, *adapter, *path, *session, *text, *key, *entries;
 };
 
 static struct arrays arrays_of(const struct lls_live *live)
@@ -116,6 +124,7 @@ static struct arrays arrays_of(const struct lls_live *live)
       .tenant = live->view.tenant_name,
       .adapter = live->view.adapter_name,
       .path = live->lora != NULL ? live->lora->path : "",
+      .session = live->sessions != NULL ? live->sessions->view.name : "",
       .text = live->text,
       .key = live->constraint.grammar != NULL
                  ? lls_grammar_key(live->constraint.grammar, &key_bytes)
@@ -149,6 +158,7 @@ static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
   lls_pack_walk_array(k, &a->tenant, n->tenant_bytes + 1);
   lls_pack_walk_array(k, &a->adapter, n->adapter_bytes + 1);
   lls_pack_walk_array(k, &a->path, n->path_bytes + 1);
+  lls_pack_walk_array(k, &a->session, n->session_bytes);
   lls_pack_walk_array(k, &a->text, n->has_text ? n->text_bytes : 0);
   lls_pack_walk_array(k, &a->key, n->key_bytes);
   lls_pack_walk_array(k, &a->entries, n_entries * sizeof(struct lls_block_entry));
@@ -172,7 +182,8 @@ static bool take(const struct lls_wire *w, struct lls_unpack *u, struct numbers 
                  struct arrays *a)
 {
   walk(&(struct lls_pack_walk){.in = u}, w, n, a);
-  return !u->failed && n->max_length >= lls_request_length(&n->view);
+  return !u->failed && n->max_length >= lls_request_length(&n->view) &&
+         n->session_bytes <= LLS_GUEST_NAME_BYTES;
 }
 
 /* Copies the tokens. Those that the request has already are not rewritten, since other
@@ -225,7 +236,8 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->view.drafted_tokens = 0;
   live->drafted = n->drafted;
   live->accepted = n->accepted;
-  live->view.session = NULL; /* a session has no part in another process */
+  live->session = NULL; /* the instance that takes the request sets it */
+  live->view.session = NULL;
   live->life = n->life;
   live->first_token_ns = n->first_token_ns;
   live->n_scored = n->n_scored;
@@ -359,6 +371,9 @@ struct lls_live *lls_wire_new_request(const struct lls_wire *w, struct lls_unpac
       lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens", n.max_length);
     return NULL;
   }
+  if (n.session != 0 && w->guests != NULL)
+    live->sessions = lls_guests_find(w->guests, n.session, n.view.tenant, a.session,
+                                     n.session_bytes);
   live->lora = lora; /* the keys came with it */
   live->lora_scale = n.adapter_scale;
   if (!set(w, live, &n, &a)) {

@@ -4,6 +4,7 @@
 
 #include "core/cluster/fetch.h"
 #include "core/cluster/offered.h"
+#include "core/cluster/remote_session.h"
 #include "core/instance/inbox.h"
 #include "core/instance/request.h"
 #include "core/obs/log.h"
@@ -78,6 +79,16 @@ static void receive_fetch(struct lls_remote *remote, const struct lls_remote_hea
     lls_remote_send_head(remote, &no, NULL, 0);
 }
 
+static void receive_word(struct lls_remote *remote, struct lls_unpack *u)
+{
+  struct lls_session_word word = {0};
+  LLS_UNPACK(u, word);
+  word.ended_ns = lls_wire_time(word.ended_ns, -remote->wire.ahead_ns);
+  word.returns_ns = lls_wire_time(word.returns_ns, -remote->wire.ahead_ns);
+  if (!u->failed && remote->wire.guests != NULL)
+    lls_guests_take(remote->wire.guests, &word);
+}
+
 void lls_remote_receive(struct lls_remote *remote, const struct lls_remote_head *head,
                         struct lls_unpack *u)
 {
@@ -104,6 +115,9 @@ void lls_remote_receive(struct lls_remote *remote, const struct lls_remote_head 
     return;
   case LLS_REMOTE_DROP:
     lls_fetches_unserve(remote->fetches, head->from, head->request);
+    return;
+  case LLS_REMOTE_SESSION:
+    receive_word(remote, u);
     return;
   case LLS_REMOTE_NO:
     if (head->request == 0)

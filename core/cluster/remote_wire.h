@@ -11,6 +11,8 @@
 #include "core/instance/loop_options.h"
 #include "core/instance/request.h"
 
+struct lls_guests;
+
 struct lls_wire {
   int64_t ahead_ns; /* process 0's clock minus this one's */
   struct lls_live_context live;
@@ -18,6 +20,7 @@ struct lls_wire {
   void *grammar_context;
   lls_loop_adapter adapter; /* NULL if [lora] is empty */
   void *adapter_context;
+  struct lls_guests *guests; /* NULL in process 0, which has all sessions */
 };
 
 static inline int64_t lls_wire_time(int64_t at_ns, int64_t ahead_ns)

@@ -165,8 +165,9 @@ struct lls_live {
   uint64_t named_in_step; /* 1 + the last step whose plan named it: finds duplicates */
   bool doomed;            /* can never be placed: ends after this step's commit */
   struct lls_move move;
-  /* its session, or NULL: main's record of it, the parts of it on all instances, and the
-   * part on the instance that has the request (session.h) */
+  /* its session, or NULL: main's record of it, the parts of it on all instances (in a
+   * process other than 0 the part here alone), and the part on the instance that has the
+   * request (session.h) */
   struct lls_session_record *record;
   struct lls_live_session *sessions, *session;
 };

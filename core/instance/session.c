@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "core/instance/inbox.h"
@@ -25,6 +26,36 @@ void lls_instance_sessions_free(struct lls_instance_sessions *s)
   free(s->dropped);
   free(s->items);
   *s = (struct lls_instance_sessions){0};
+}
+
+void lls_session_part_init(struct lls_live_session *s, uint64_t id, uint32_t tenant,
+                           const char *name)
+{
+  s->view = (struct lls_session){.size = sizeof(struct lls_session),
+                                 .tenant = tenant,
+                                 .id = id,
+                                 .name = name,
+                                 .ended_ns = LLS_NEVER,
+                                 .returns_ns = LLS_NEVER,
+                                 .until_ns = LLS_NEVER};
+}
+
+struct lls_session_note *lls_session_note_left(const struct lls_live *live)
+{
+  uint32_t block_tokens = live->keys.block_tokens;
+  uint32_t n = block_tokens > 0 ? live->view.cached_tokens / block_tokens : 0;
+  n = n < live->keys.n ? n : live->keys.n;
+  struct lls_session_note *note = malloc(sizeof *note + n * sizeof *note->keys);
+  if (note == NULL)
+    return NULL;
+  *note = (struct lls_session_note){.kind = LLS_SESSION_LEFT,
+                                    .request = live->view.id,
+                                    .n_keys = n,
+                                    .tokens = n * block_tokens};
+  note->keys = (struct lls_key *)(note + 1);
+  if (n > 0)
+    memcpy(note->keys, live->keys.all, n * sizeof *note->keys);
+  return note;
 }
 
 /* ---- the list that schedulers see ------------------------------------------------- */
@@ -163,7 +194,8 @@ void lls_session_enter(struct lls_instance *in, struct lls_live *live)
   LLS_ON_STEP(in);
   if (live->sessions == NULL)
     return;
-  struct lls_live_session *s = &live->sessions[in->info.index];
+  struct lls_live_session *s =
+      &live->sessions[in->sessions.alone ? 0 : in->info.index];
   if (!s->known) {
     struct lls_live_session **bucket = bucket_of(&in->sessions, s->view.id);
     DL_APPEND(in->sessions.known, s);

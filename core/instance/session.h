@@ -6,8 +6,9 @@
  * on each instance, which policies see as a struct lls_session. A part belongs to its
  * instance's step thread: requests count themselves in and out, and what main learns at
  * the end of an answer comes as a note through the inbox, so that a part changes between
- * two callbacks only. Main makes parts and notes and frees them: nothing is allocated
- * here.
+ * two callbacks only. Main makes parts and notes and frees them: the step thread allocates
+ * nothing. In a process other than 0, which has a part of its own instance alone, the
+ * channel's thread does so (core/cluster/remote_session.h).
  */
 #ifndef LLS_INSTANCE_SESSION_H
 #define LLS_INSTANCE_SESSION_H
@@ -44,6 +45,7 @@ struct lls_session_note {
   struct lls_key *keys;
   uint32_t n_keys;
   uint32_t tokens;                   /* in these blocks */
+  uint64_t request;                  /* LEFT: its id */
   struct lls_session_record *record; /* CLOSED: main's, which frees the note with it */
 };
 
@@ -75,6 +77,9 @@ struct lls_dropped_session {
 };
 
 struct lls_instance_sessions {
+  /* requests point to the part here alone, not to those on all instances: in a process
+   * other than 0 */
+  bool alone;
   struct lls_live_session *known;
   /* (n_idle) without a request, in no order; room for one more than main keeps, since
    * main forgets one only after it has posted the note of another */
@@ -99,6 +104,13 @@ struct lls_instance_sessions {
 /* [main] Returns -ENOMEM. */
 int lls_instance_sessions_init(struct lls_instance_sessions *);
 void lls_instance_sessions_free(struct lls_instance_sessions *);
+
+/* Makes a part that no request has entered yet. The name stays the caller's. */
+void lls_session_part_init(struct lls_live_session *, uint64_t id, uint32_t tenant,
+                           const char *name);
+/* Returns a note, LEFT, of an ended request, with the keys of the blocks that it
+ * left; NULL without memory. The caller sets what only main knows, and the part. */
+struct lls_session_note *lls_session_note_left(const struct lls_live *);
 
 /* [step] A request of this instance is from now on one of its session's, if it has one;
  * or is none any more, since it leaves for another instance. */

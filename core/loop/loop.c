@@ -21,6 +21,7 @@
 #include "core/instance/lists.h"
 #include "core/instance/outbox.h"
 #include "core/instance/request.h"
+#include "core/cluster/remote_session.h"
 #include "core/loop/hang.h"
 #include "core/loop/instance_life.h"
 #include "core/loop/loop_internal.h"
@@ -66,6 +67,15 @@ static int check_alike(const struct lls_loop_instance *list, uint32_t n,
 
 static uint32_t place_again(void *loop, uint32_t prompt_tokens);
 
+/* Sessions are process 0's; this one has parts of those whose requests come here. */
+static int create_guests(struct lls_loop *l, struct lls_error *err)
+{
+  struct lls_step_thread *mine = &l->threads[l->mine];
+  mine->instance.sessions.alone = true;
+  int rc = lls_guests_create(&mine->inbox, &l->guests);
+  return rc < 0 ? lls_fail(err, rc, "out of memory for sessions") : 0;
+}
+
 static int create_remote(struct lls_loop *l, const struct lls_step_thread_shared *shared,
                          struct lls_error *err)
 {
@@ -77,6 +87,7 @@ static int create_remote(struct lls_loop *l, const struct lls_step_thread_shared
                                        .cancelled = l->cancelled,
                                        .live = l->live,
                                        .events_per_step = shared->events_per_step,
+                                       .guests = l->guests,
                                        .place = place_again,
                                        .take_phase = lls_loop_take_phase,
                                        .context = l};
@@ -120,6 +131,8 @@ static int create_threads(struct lls_loop *l, const struct lls_step_thread_share
     if (list[i].engine == NULL)
       rc = lls_step_thread_init_remote(&l->threads[i], shared, &l->threads[l->mine], i,
                                        list[i].role, err);
+  if (rc == 0 && l->mine != 0)
+    rc = create_guests(l, err);
   if (rc == 0 && shared->options->remote.channel != NULL)
     rc = create_remote(l, shared, err);
   if (rc == 0 && l->n > 1)
@@ -226,6 +239,7 @@ void lls_loop_destroy(struct lls_loop *l)
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_free(&l->threads[i]);
     lls_sessions_free(&l->sessions);
+    lls_guests_free(l->guests);
   }
   lls_delivery_free(&l->delivery);
   lls_slots_free(&l->slots);

@@ -26,6 +26,7 @@ struct lls_loop {
   struct lls_delivery delivery;
   struct lls_slots slots;
   struct lls_sessions sessions;
+  struct lls_guests *guests;   /* in a process other than 0: its parts of sessions */
   _Atomic uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled
                                   once; instances read it */
   bool manual;                 /* no threads: lls_loop_step is called instead */

@@ -7,13 +7,15 @@
 #include "core/instance/instance.h"
 #include "core/instance/request.h"
 
-/* Sessions have parts on the instances of this process alone. */
 int lls_loop_create_sessions(struct lls_loop *l, int64_t key_bytes, struct lls_error *err)
 {
   struct lls_inbox *inboxes[LLS_MAX_INSTANCES];
-  for (uint32_t i = 0; i < l->n; i++)
-    inboxes[i] = l->threads[i].instance.remote ? NULL : &l->threads[i].inbox;
-  int rc = lls_sessions_init(&l->sessions, inboxes, l->n, LLS_IDLE_SESSIONS);
+  bool remote[LLS_MAX_INSTANCES];
+  for (uint32_t i = 0; i < l->n; i++) {
+    inboxes[i] = &l->threads[i].inbox;
+    remote[i] = l->threads[i].instance.remote;
+  }
+  int rc = lls_sessions_init(&l->sessions, inboxes, remote, l->n, LLS_IDLE_SESSIONS);
   l->sessions.max_key_bytes = (uint64_t)key_bytes;
   return rc < 0 ? lls_fail(err, rc, "out of memory for sessions") : 0;
 }

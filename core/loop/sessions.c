@@ -65,13 +65,21 @@ static const char *name_of(const struct lls_session_record *r)
 /* ---- memory ----------------------------------------------------------------------- */
 
 int lls_sessions_init(struct lls_sessions *s, struct lls_inbox *const *inboxes,
-                      uint32_t n_instances, uint32_t max_idle)
+                      const bool *remote, uint32_t n_instances, uint32_t max_idle)
 {
   *s = (struct lls_sessions){.n_instances = n_instances, .max_idle = max_idle};
   s->inboxes = malloc(n_instances * sizeof(struct lls_inbox *));
-  if (s->inboxes == NULL)
+  s->remote = calloc(n_instances, sizeof *s->remote);
+  if (s->inboxes == NULL || s->remote == NULL) {
+    free(s->inboxes);
+    free(s->remote);
+    s->inboxes = NULL;
+    s->remote = NULL;
     return -ENOMEM;
+  }
   memcpy(s->inboxes, inboxes, n_instances * sizeof(struct lls_inbox *));
+  if (remote != NULL)
+    memcpy(s->remote, remote, n_instances * sizeof *remote);
   return 0;
 }
 
@@ -101,21 +109,12 @@ static void free_used(struct lls_sessions *s, struct lls_session_note *note)
 static void collect(struct lls_sessions *s)
 {
   for (uint32_t i = 0; i < s->n_instances; i++) {
-    struct lls_session_note *note =
-        s->inboxes[i] != NULL ? lls_inbox_used_notes(s->inboxes[i]) : NULL;
+    struct lls_session_note *note = lls_inbox_used_notes(s->inboxes[i]);
     for (struct lls_session_note *next; note != NULL; note = next) {
       next = note->next;
       free_used(s, note);
     }
   }
-}
-
-static void post(struct lls_sessions *s, uint32_t instance, struct lls_session_note *note)
-{
-  if (s->inboxes[instance] != NULL)
-    lls_inbox_note(s->inboxes[instance], note);
-  else
-    free(note);
 }
 
 /* ---- the tables ------------------------------------------------------------------- */
@@ -179,13 +178,7 @@ static void begin_parts(const struct lls_sessions *s, struct lls_session_record 
                         uint32_t tenant)
 {
   for (uint32_t i = 0; i < s->n_instances; i++)
-    r->here[i].view = (struct lls_session){.size = sizeof(struct lls_session),
-                                           .tenant = tenant,
-                                           .id = r->id,
-                                           .name = name_of(r),
-                                           .ended_ns = LLS_NEVER,
-                                           .returns_ns = LLS_NEVER,
-                                           .until_ns = LLS_NEVER};
+    lls_session_part_init(&r->here[i], r->id, tenant, name_of(r));
 }
 
 /* Returns a new session, which owns its name from now on; NULL without memory. */
@@ -251,13 +244,11 @@ static void forget(struct lls_sessions *s, struct lls_session_record *r)
   s->n--;
   DL_DELETE2(s->all, r, before, after);
   DL_APPEND2(s->closing, r, before, after);
-  for (uint32_t i = 0; i < s->n_instances; i++)
-    r->n_closing += s->inboxes[i] != NULL;
+  r->n_closing = s->n_instances;
   for (uint32_t i = 0; i < s->n_instances; i++) {
     r->closings[i] = (struct lls_session_note){
         .kind = LLS_SESSION_CLOSED, .session = &r->here[i], .record = r};
-    if (s->inboxes[i] != NULL)
-      lls_inbox_note(s->inboxes[i], &r->closings[i]);
+    lls_inbox_note(s->inboxes[i], &r->closings[i]);
   }
 }
 
@@ -299,6 +290,7 @@ void lls_sessions_free(struct lls_sessions *s)
   }
   lls_tool_times_free(&s->times);
   free(s->inboxes);
+  free(s->remote);
   *s = (struct lls_sessions){0};
 }
 
@@ -391,7 +383,7 @@ static void move_to(struct lls_sessions *s, struct lls_session_record *r,
     return; /* the earlier instance goes on to think that it has the session */
   *note =
       (struct lls_session_note){.kind = LLS_SESSION_MOVED, .session = &r->here[before]};
-  post(s, before, note);
+  lls_inbox_note(s->inboxes[before], note);
 }
 
 void lls_sessions_place(struct lls_sessions *s, struct lls_live *live, uint32_t instance)
@@ -404,41 +396,34 @@ void lls_sessions_place(struct lls_sessions *s, struct lls_live *live, uint32_t 
 static struct lls_session_note *note_of(const struct lls_session_record *r,
                                         const struct lls_live *live)
 {
-  uint32_t block_tokens = live->keys.block_tokens;
-  uint32_t n = block_tokens > 0 ? live->view.cached_tokens / block_tokens : 0;
-  n = n < live->keys.n ? n : live->keys.n;
-  struct lls_session_note *note = malloc(sizeof *note + n * sizeof *note->keys);
+  struct lls_session_note *note = lls_session_note_left(live);
   if (note == NULL)
     return NULL;
-  *note = (struct lls_session_note){.kind = LLS_SESSION_LEFT,
-                                    .session = live->session,
-                                    .ended_by = r->left.ended_by,
-                                    .ended_ns = r->ended_ns,
-                                    .returns_ns = r->returns_ns,
-                                    .n_keys = n,
-                                    .tokens = n * block_tokens};
-  note->keys = (struct lls_key *)(note + 1);
-  if (n > 0)
-    memcpy(note->keys, live->keys.all, n * sizeof *note->keys);
+  note->ended_by = r->left.ended_by;
+  note->ended_ns = r->ended_ns;
+  note->returns_ns = r->returns_ns;
   return note;
 }
 
-/* Tells the instance that had the request, which may have taken it over from the one
- * where it was placed. One in another process has no part of the session. */
+/* Informs the instance that had the request, which may have taken it over from the one
+ * where it was placed. */
 static void tell(struct lls_sessions *s, struct lls_session_record *r,
                  const struct lls_live *live)
 {
-  if (live->session == NULL)
-    return;
+  uint32_t at = live->session != NULL ? (uint32_t)(live->session - r->here)
+                                      : live->view.instance;
+  if (live->session == NULL && (at >= s->n_instances || !s->remote[at]))
+    return; /* it has ended before it arrived */
   struct lls_session_note *note = note_of(r, live);
-  move_to(s, r, (uint32_t)(live->session - r->here));
+  move_to(s, r, at);
   if (note == NULL)
     return; /* the instance goes on to count the request */
+  note->session = &r->here[at];
   if (note->n_keys > 0) {
     r->tokens = note->tokens;
     set_key_bytes(s, r, note->n_keys * sizeof *note->keys);
   }
-  post(s, r->instance, note);
+  lls_inbox_note(s->inboxes[at], note);
 }
 
 static bool has_too_many(const struct lls_sessions *s)

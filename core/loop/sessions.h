@@ -36,7 +36,10 @@ struct lls_sessions {
   struct lls_session_record *closing; /* until all instances have forgotten them */
   struct lls_session_tenant *tenants; /* uthash: those with a session */
   struct lls_tool_times times;
-  struct lls_inbox **inboxes; /* (n_instances) NULL: in another process, without parts */
+  struct lls_inbox **inboxes; /* (n_instances) */
+  /* (n_instances) those in other processes: what is posted to them is sent to where they
+   * are (core/cluster/remote_session.h) */
+  bool *remote;
   uint32_t n_instances;
   uint32_t n, n_idle, max_idle;
   uint64_t key_bytes;     /* of the blocks that the last answers left */
@@ -45,9 +48,9 @@ struct lls_sessions {
   struct lls_session_leaving leaving; /* of the request whose end is being handed out */
 };
 
-/* The inboxes: see above. Returns -ENOMEM. */
+/* inboxes, remote: see above; remote NULL: none is. Returns -ENOMEM. */
 int lls_sessions_init(struct lls_sessions *, struct lls_inbox *const *inboxes,
-                      uint32_t n_instances, uint32_t max_idle);
+                      const bool *remote, uint32_t n_instances, uint32_t max_idle);
 /* After the inboxes were freed. */
 void lls_sessions_free(struct lls_sessions *);
 

@@ -84,7 +84,7 @@ static void begin(struct table *t, uint32_t max_idle)
 {
   assert_int_equal(lls_inbox_init(&t->inbox, 4), 0);
   struct lls_inbox *inbox = &t->inbox;
-  assert_int_equal(lls_sessions_init(&t->all, &inbox, 1, max_idle), 0);
+  assert_int_equal(lls_sessions_init(&t->all, &inbox, NULL, 1, max_idle), 0);
 }
 
 static void end(struct table *t)

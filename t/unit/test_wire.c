@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cluster/remote_session.h"
 #include "core/cluster/remote_wire.h"
+#include "core/instance/inbox.h"
+#include "core/instance/session.h"
 #include "core/lora/lora.h"
 
 #define AHEAD   1000000 /* of process 0's clock before the sender's */
@@ -313,6 +316,93 @@ static void test_end(void **state)
   free(p.data);
 }
 
+/* A request of a session, in process 0's form: with a part on each instance. */
+static struct lls_pack pack_of_session(struct lls_live_session *parts, const char *name)
+{
+  const struct lls_wire w = wire_of(0);
+  struct lls_live *live = make_request(LLS_POOLING_NONE);
+  struct lls_pack p = {0};
+  lls_session_part_init(&parts[0], 12, 4, name);
+  live->sessions = parts;
+  lls_wire_pack_request(&w, live, &p);
+  assert_false(p.failed);
+  lls_live_free(live);
+  return p;
+}
+
+/* Unpacks a request in a process with the guests; NULL: in process 0. */
+static struct lls_live *unpack(const struct lls_pack *p, struct lls_guests *guests)
+{
+  struct lls_wire w = wire_of(0);
+  struct lls_unpack u = {.data = p->data, .n = p->n};
+  struct lls_error err = {0};
+  w.guests = guests;
+  struct lls_live *live = lls_wire_new_request(&w, &u, &err);
+  assert_non_null(live);
+  return live;
+}
+
+static void test_a_session_travels_with_its_requests(void **state)
+{
+  struct lls_live_session parts[2] = {0};
+  struct lls_pack p = pack_of_session(parts, "agent");
+  struct lls_guests *guests;
+  struct lls_inbox inbox;
+  (void)state;
+  assert_int_equal(lls_inbox_init(&inbox, 4), 0);
+  assert_int_equal(lls_guests_create(&inbox, &guests), 0);
+  struct lls_live *first = unpack(&p, guests), *second = unpack(&p, guests);
+  struct lls_live *home = unpack(&p, NULL);
+  assert_null(home->sessions);
+  assert_non_null(first->sessions);
+  assert_ptr_equal(first->sessions, second->sessions); /* one part for both */
+  assert_null(first->session); /* until the instance takes the request */
+  const struct lls_session *v = &first->sessions->view;
+  assert_int_equal(v->size, sizeof *v);
+  assert_int_equal(v->id, 12);
+  assert_int_equal(v->tenant, first->view.tenant);
+  assert_string_equal(v->name, "agent");
+  assert_int_equal(v->ended_ns, LLS_NEVER);
+  lls_live_free(first);
+  lls_live_free(second);
+  lls_live_free(home);
+  lls_inbox_free(&inbox);
+  lls_guests_free(guests);
+  free(p.data);
+}
+
+/* Names are cut at a limit; a message that says that its name is longer is refused. */
+static void test_a_long_name_of_a_session(void **state)
+{
+  struct lls_live_session parts[2] = {0};
+  char name[LLS_GUEST_NAME_BYTES + 9] = "";
+  struct lls_guests *guests;
+  struct lls_inbox inbox;
+  (void)state;
+  memset(name, 'n', sizeof name - 1);
+  struct lls_pack p = pack_of_session(parts, name);
+  assert_int_equal(lls_inbox_init(&inbox, 4), 0);
+  assert_int_equal(lls_guests_create(&inbox, &guests), 0);
+  struct lls_live *live = unpack(&p, guests);
+  assert_int_equal(strlen(live->sessions->view.name), LLS_GUEST_NAME_BYTES);
+  lls_live_free(live);
+  const uint64_t said[] = {12, LLS_GUEST_NAME_BYTES};
+  size_t at = 0;
+  while (at + sizeof said <= p.n && memcmp(p.data + at, said, sizeof said) != 0)
+    at++;
+  assert_true(at + sizeof said <= p.n);
+  const uint64_t longer = LLS_GUEST_NAME_BYTES + 1;
+  memcpy(p.data + at + sizeof longer, &longer, sizeof longer);
+  lls_pack_put(&p, name, 8); /* so that it is not too short */
+  const struct lls_wire w = wire_of(0);
+  struct lls_unpack u = {.data = p.data, .n = p.n};
+  struct lls_error err = {0};
+  assert_null(lls_wire_new_request(&w, &u, &err));
+  lls_inbox_free(&inbox);
+  lls_guests_free(guests);
+  free(p.data);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -321,6 +411,8 @@ int main(void)
       cmocka_unit_test(test_adapter_is_found_by_path_and_digest),
       cmocka_unit_test(test_token),
       cmocka_unit_test(test_end),
+      cmocka_unit_test(test_a_session_travels_with_its_requests),
+      cmocka_unit_test(test_a_long_name_of_a_session),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
