@@ -94,23 +94,6 @@ static int create_remote(struct lls_loop *l, const struct lls_step_thread_shared
   return lls_remote_create(&o, &l->remote, err);
 }
 
-/* Gives each instance a memory of the prompts sent to it, of as many blocks as the first
- * one's device holds. */
-static int remember_prompts(struct lls_loop *l, struct lls_error *err)
-{
-  const struct lls_engine *e = l->threads[l->mine].instance.engine;
-  const struct lls_pool_shape *shape = lls_engine_pool_shape(e);
-  uint64_t blocks = l->max_context / shape->block_tokens + 1;
-  uint64_t units = lls_engine_units_for(e, l->max_context);
-  uint64_t held = shape->device_units * blocks / (units > 0 ? units : 1);
-  int rc = 0;
-  for (uint32_t i = 0; i < l->n && rc == 0; i++)
-    rc = lls_sent_init(&l->threads[i].sent, held);
-  return rc < 0 ? lls_fail(err, rc, "out of memory for the keys of %llu blocks",
-                           (unsigned long long)held)
-                : 0;
-}
-
 static int create_threads(struct lls_loop *l, const struct lls_step_thread_shared *shared,
                           const struct lls_loop_instance *list, struct lls_error *err)
 {
@@ -136,7 +119,7 @@ static int create_threads(struct lls_loop *l, const struct lls_step_thread_share
   if (rc == 0 && shared->options->remote.channel != NULL)
     rc = create_remote(l, shared, err);
   if (rc == 0 && l->n > 1)
-    rc = remember_prompts(l, err);
+    rc = lls_placing_init(l, err);
   if (rc == 0)
     rc = lls_loop_create_sessions(l, shared->options->leases.key_bytes, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
@@ -474,6 +457,7 @@ void lls_loop_events(struct lls_loop *l,
     on_event(context, event);
     if (event->kind != LLS_EVENT_FINISHED)
       continue;
+    lls_placing_note(l, event->live);
     lls_sessions_leave(&l->sessions, event->live, event->finished_ns);
     if (l->front.on_finish != NULL)
       l->front.on_finish(l->front.context, &event->live->view);

@@ -2,13 +2,37 @@
 /* The choice of an instance for an arrival; see placing.h. */
 #include "core/loop/placing.h"
 
+#include <errno.h>
+
+#include "core/base/error.h"
 #include "core/config/instance_list.h"
+#include "core/engine/engine.h"
 #include "core/instance/request.h"
 #include "core/instance/step_thread.h"
 #include "core/loop/loop_internal.h"
 
 #define FIRST_ANSWER 256  /* tokens of an answer, while none has ended yet */
 #define TRUSTED      1024 /* tokens that count as found cached before any was */
+
+/* Most blocks of an instance that main remembers: 16 MiB. */
+#define SENT_BLOCKS (UINT64_C(1) << 20)
+
+int lls_placing_init(struct lls_loop *l, struct lls_error *err)
+{
+  const struct lls_engine *e = l->threads[l->mine].instance.engine;
+  const struct lls_pool_shape *shape = lls_engine_pool_shape(e);
+  uint64_t blocks = l->max_context / shape->block_tokens + 1;
+  uint64_t units = lls_engine_units_for(e, l->max_context);
+  uint64_t tiers = (uint64_t)shape->device_units + shape->host_units;
+  uint64_t held = tiers * blocks / (units > 0 ? units : 1);
+  held = held < SENT_BLOCKS ? held : SENT_BLOCKS;
+  int rc = 0;
+  for (uint32_t i = 0; i < l->n && rc == 0; i++)
+    rc = lls_sent_init(&l->threads[i].sent, held);
+  return rc < 0 ? lls_fail(err, rc, "out of memory for the keys of %llu blocks",
+                           (unsigned long long)held)
+                : 0;
+}
 
 /* The work that waits on an instance. */
 struct work {
@@ -96,6 +120,18 @@ struct lls_step_thread *lls_placing_choose(struct lls_loop *l, struct lls_live *
   }
   count(r, live->view.prompt_tokens);
   return r;
+}
+
+void lls_placing_note(struct lls_loop *l, const struct lls_live *live)
+{
+  const struct lls_request *v = &live->view;
+  LLS_ON_MAIN(l);
+  if (l->n == 1 || v->instance >= l->n)
+    return;
+  struct lls_sent_keys *sent = &l->threads[v->instance].sent;
+  uint32_t cached = v->cached_tokens / live->keys.block_tokens;
+  if (sent->all != NULL)
+    lls_sent_note(sent, live->keys.all, cached < live->keys.n ? cached : live->keys.n);
 }
 
 struct lls_step_thread *lls_placing_again(struct lls_loop *l, uint32_t prompt_tokens)

@@ -127,6 +127,60 @@ static void test_long_prompts_weigh_more(void **state)
   harness_close(&h);
 }
 
+/* The next turn has the first one's answer in its beginning, which is on instance 0, too:
+ * it outweighs 15 tokens more that wait there, which the first prompt alone does not. */
+static void test_an_answer_is_part_of_the_beginning(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct client first = {0}, c[4];
+  struct lls_error err = {0};
+  int32_t tokens[64] = {3, 4, 5, 6, 7, 8, 9, 10};
+  open_three(&h, true);
+  struct lls_submission s = harness_submission(tokens, 8, 40, &first);
+  s.ignore_eos = true;
+  if (lls_loop_submit(h.loop, &s, &first.id, &err) < 0)
+    fail_msg("submit: %s", err.text);
+  run_to_end(&h);
+  assert_int_equal(first.n_tokens, 40);
+  memcpy(tokens + 8, first.tokens, 40 * sizeof *tokens);
+  ask(&h, &c[0], 60, 30); /* on 1 and 2, which have had fewer */
+  ask(&h, &c[1], 90, 30);
+  ask(&h, &c[2], 120, 45);
+  s = harness_submission(tokens, 56, 2, &c[3]);
+  c[3] = (struct client){0};
+  if (lls_loop_submit(h.loop, &s, &c[3].id, &err) < 0)
+    fail_msg("submit: %s", err.text);
+  run_to_end(&h);
+  assert_int_equal(arrived(&h, 0), 3);
+  harness_close(&h);
+}
+
+/* A beginning that left the device waits on the host: its session goes back there. */
+static void test_a_beginning_on_the_host(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct lls_loop_status before, after;
+  struct harness_options o = client_options("fcfs");
+  o.instances = INSTANCES;
+  o.device_units = 64; /* 32 blocks, 256 tokens */
+  o.host_units = 1024;
+  o.cache = (struct harness_policy){"tiered", NULL};
+  open_or_fail(&h, &o);
+  ask_alone(&h, 0, BEGINNING); /* on 0 */
+  for (int32_t i = 1; i <= 45; i++)
+    ask_alone(&h, 2 * i, 100); /* fifteen each: 180 blocks */
+  uint64_t at = arrived(&h, 0);
+  lls_loop_status(h.loop, &before);
+  ask_alone(&h, 0, BEGINNING + 10);
+  lls_loop_status(h.loop, &after);
+  assert_int_equal(arrived(&h, 0), at + 1);
+  assert_int_equal(after.shared_tokens - before.shared_tokens, BEGINNING);
+  assert_int_equal(after.shared_on_host - before.shared_on_host, BEGINNING);
+  harness_close(&h);
+}
+
 static void fill_keys(struct lls_key *keys, uint32_t n, uint64_t seed)
 {
   for (uint32_t i = 0; i < n; i++)
@@ -164,6 +218,8 @@ int main(void)
       cmocka_unit_test(test_what_is_never_cached_counts_no_more),
       cmocka_unit_test(test_a_queue_outweighs_a_beginning),
       cmocka_unit_test(test_long_prompts_weigh_more),
+      cmocka_unit_test(test_an_answer_is_part_of_the_beginning),
+      cmocka_unit_test(test_a_beginning_on_the_host),
       cmocka_unit_test(test_keys_longest_not_sent_are_forgotten),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
