@@ -19,283 +19,23 @@
  *             tenth of the SLO; if there is none, as least
  *
  * A gateway learns of other gateways' requests only by a scrape.
+ *
+ * With churn each replica is lost on average every MTBF_S seconds, and is back with an
+ * empty cache DOWN_S seconds after that was noticed, as [cluster] does: at once if its
+ * process has ended, after two seconds if it is silent; requests go on elsewhere, from
+ * their prompts and the tokens that they have. A replica that leaves in order finishes
+ * what it has instead.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cost/model.h"
-#include "tools/workload/random.h"
+#include "bench/scale_cluster.h"
 
-#define PREFIXES      20000
-#define PREFIX_TOKENS 1024
-#define OWN_TOKENS    128
-#define ANSWER        32
-#define CHUNK         2048
-#define MAX_SEQUENCES 256
-#define RESERVE       65536 /* tokens of cache for running requests */
-#define SECONDS       14.0
-#define WARM_UP       6.0
-#define SLO_TTFT      1.0
-#define SLO_TPOT      0.05
-#define HEADROOM_PART 0.1
-#define NONE          UINT32_MAX
-
-enum policy { LEAST, PREFIX, HEADROOM };
-
-struct request {
-  double arrival, first, end;
-  uint32_t prefix, next; /* next: in a list of its replica */
-  uint16_t gateway, replica, computed, to_compute;
-  bool hit;
-};
-
-struct replica {
-  uint32_t head, tail;       /* list of requests whose prompts are to compute */
-  uint32_t ends[ANSWER];     /* number of answers which end with a step, by step number */
-  uint32_t waiting, decodes; /* numbers of requests */
-  double context, ready; /* cached tokens of all decodes; end time of the step, or -1 */
-  uint64_t steps;
-  uint32_t *cached, n_cached; /* cached prefixes, the last used first */
-  uint32_t scraped;           /* `waiting` at the last scrape */
-  uint64_t served;
-};
-
-struct world {
-  struct lls_cost_rates rates;
-  struct lls_random random;
-  enum policy policy;
-  uint32_t n_replicas, n_gateways, room; /* room: prefixes in a cache */
-  double prompt_s; /* seconds to compute a prompt without its prefix */
-  struct replica *replicas;
-  struct request *requests;
-  uint32_t *under_way, *sent; /* (gateways, replicas): active requests, and those sent
-                                 since the last scrape */
-  uint32_t *total;            /* (gateways): active requests */
-  uint32_t *heap, n_heap;     /* replicas in order of the end of their steps */
-  double *zipf;               /* (PREFIXES): cumulated probabilities */
-};
-
-/* ---- steps in the order of their ends ---------------------------------------------- */
-
-static bool sooner(const struct world *w, uint32_t a, uint32_t b)
-{
-  return w->replicas[w->heap[a]].ready < w->replicas[w->heap[b]].ready;
-}
-
-static void exchange(struct world *w, uint32_t a, uint32_t b)
-{
-  uint32_t kept = w->heap[a];
-  w->heap[a] = w->heap[b];
-  w->heap[b] = kept;
-}
-
-static void push(struct world *w, uint32_t replica)
-{
-  uint32_t at = w->n_heap++;
-  w->heap[at] = replica;
-  for (; at > 0 && sooner(w, at, (at - 1) / 2); at = (at - 1) / 2)
-    exchange(w, at, (at - 1) / 2);
-}
-
-static uint32_t pop(struct world *w)
-{
-  uint32_t first = w->heap[0], at = 0;
-  w->heap[0] = w->heap[--w->n_heap];
-  for (;;) {
-    uint32_t child = 2 * at + 1;
-    if (child + 1 < w->n_heap && sooner(w, child + 1, child))
-      child++;
-    if (child >= w->n_heap || !sooner(w, child, at))
-      return first;
-    exchange(w, at, child);
-    at = child;
-  }
-}
-
-/* ---- a replica --------------------------------------------------------------------- */
-
-/* Returns true if the prefix is cached, and makes it the last used one. */
-static bool look_up(struct replica *r, uint32_t prefix)
-{
-  uint32_t i = 0;
-  while (i < r->n_cached && r->cached[i] != prefix)
-    i++;
-  if (i == r->n_cached)
-    return false;
-  memmove(r->cached + 1, r->cached, i * sizeof *r->cached);
-  r->cached[0] = prefix;
-  return true;
-}
-
-static void keep(const struct world *w, struct replica *r, uint32_t prefix)
-{
-  if (look_up(r, prefix))
-    return;
-  if (r->n_cached < w->room)
-    r->n_cached++;
-  memmove(r->cached + 1, r->cached, (r->n_cached - 1) * sizeof *r->cached);
-  r->cached[0] = prefix;
-}
-
-static void begin_prompt(struct replica *r, struct request *q)
-{
-  if (q->to_compute != 0)
-    return;
-  q->hit = look_up(r, q->prefix);
-  q->to_compute = q->hit ? OWN_TOKENS : PREFIX_TOKENS + OWN_TOKENS;
-}
-
-/* Begins a step if the replica has work: sets its end time and the prompt tokens which
- * it computes. */
-static void begin_step(struct world *w, uint32_t index, double now)
-{
-  struct replica *r = &w->replicas[index];
-  struct lls_cost_load load = {.sequences = r->decodes,
-                               .rows = r->decodes,
-                               .drawn = r->decodes,
-                               .cached = r->context + r->decodes,
-                               .longest = PREFIX_TOKENS + OWN_TOKENS + ANSWER};
-  uint32_t budget = CHUNK > r->decodes ? CHUNK - r->decodes : 0,
-           room = MAX_SEQUENCES - r->decodes;
-  r->ready = -1;
-  if (r->decodes == 0 && r->head == NONE)
-    return;
-  for (uint32_t i = r->head; i != NONE && budget > 0 && room > 0; room--) {
-    struct request *q = &w->requests[i];
-    begin_prompt(r, q);
-    uint32_t before = q->hit ? PREFIX_TOKENS : 0, tokens = q->to_compute - q->computed;
-    if (tokens > budget)
-      tokens = budget;
-    lls_cost_add(&w->rates, &load, tokens, before + q->computed);
-    q->computed = (uint16_t)(q->computed + tokens);
-    load.drawn += q->computed == q->to_compute;
-    budget -= tokens;
-    i = q->next;
-  }
-  r->ready = now + lls_cost_step_ns(&w->rates, &load) / 1e9;
-  push(w, index);
-}
-
-static void end_answers(struct world *w, struct replica *r, double now)
-{
-  uint32_t *ends = &r->ends[r->steps % ANSWER];
-  for (uint32_t i = *ends; i != NONE; i = w->requests[i].next) {
-    struct request *q = &w->requests[i];
-    q->end = now;
-    r->decodes--;
-    r->context -= PREFIX_TOKENS + OWN_TOKENS + ANSWER;
-    r->served++;
-    w->under_way[q->gateway * w->n_replicas + q->replica]--;
-    w->total[q->gateway]--;
-  }
-  *ends = NONE;
-}
-
-static void end_step(struct world *w, uint32_t index)
-{
-  struct replica *r = &w->replicas[index];
-  double now = r->ready;
-  r->steps++;
-  r->context += r->decodes;
-  end_answers(w, r, now);
-  while (r->head != NONE) {
-    struct request *q = &w->requests[r->head];
-    uint32_t i = r->head, *ends = &r->ends[(r->steps + ANSWER - 1) % ANSWER];
-    if (q->to_compute == 0 || q->computed < q->to_compute)
-      break;
-    r->head = q->next;
-    r->waiting--;
-    q->first = now;
-    keep(w, r, q->prefix);
-    q->next = *ends;
-    *ends = i;
-    r->decodes++;
-    r->context += PREFIX_TOKENS + OWN_TOKENS + 1;
-  }
-  begin_step(w, index, now);
-}
-
-/* ---- gateways ---------------------------------------------------------------------- */
-
-static uint32_t home_of(const struct world *w, uint32_t prefix)
-{
-  uint64_t hash = (prefix + 1) * UINT64_C(0x9E3779B97F4A7C15);
-  return (uint32_t)((hash >> 32) % w->n_replicas);
-}
-
-static uint32_t least(struct world *w, const uint32_t *under_way)
-{
-  uint32_t n = w->n_replicas, start = (uint32_t)lls_random_below(&w->random, n),
-           best = start;
-  for (uint32_t k = 1; k < n && under_way[best] > 0; k++) {
-    uint32_t i = start + k < n ? start + k : start + k - n;
-    if (under_way[i] < under_way[best])
-      best = i;
-  }
-  return best;
-}
-
-static uint32_t by_prefix(const struct world *w, uint32_t gateway, uint32_t prefix)
-{
-  const uint32_t *under_way = w->under_way + gateway * w->n_replicas;
-  uint32_t i = home_of(w, prefix);
-  double most = 1.5 * (w->total[gateway] + 1) / w->n_replicas;
-  while (under_way[i] + 1 > (most > 1 ? most + 0.999 : 1))
-    i = i + 1 < w->n_replicas ? i + 1 : 0;
-  return i;
-}
-
-static double expected_s(const struct world *w, uint32_t gateway, uint32_t i)
-{
-  return w->prompt_s * (w->replicas[i].scraped + w->sent[gateway * w->n_replicas + i]);
-}
-
-static uint32_t by_headroom(const struct world *w, uint32_t gateway, uint32_t prefix)
-{
-  uint32_t home = home_of(w, prefix), best = home;
-  for (uint32_t k = 0; k < w->n_replicas; k++) {
-    uint32_t i = (home + k) % w->n_replicas;
-    if (expected_s(w, gateway, i) < expected_s(w, gateway, best))
-      best = i;
-    if (expected_s(w, gateway, i) <= SLO_TTFT * HEADROOM_PART)
-      return i;
-  }
-  return best;
-}
-
-static void arrive(struct world *w, uint32_t i, double now)
-{
-  struct request *q = &w->requests[i];
-  uint32_t g = q->gateway;
-  uint32_t to = w->policy == LEAST    ? least(w, w->under_way + g * w->n_replicas)
-                : w->policy == PREFIX ? by_prefix(w, g, q->prefix)
-                                      : by_headroom(w, g, q->prefix);
-  struct replica *r = &w->replicas[to];
-  q->replica = (uint16_t)to;
-  q->next = NONE;
-  if (r->head == NONE)
-    r->head = i;
-  else
-    w->requests[r->tail].next = i;
-  r->tail = i;
-  r->waiting++;
-  w->under_way[g * w->n_replicas + to]++;
-  w->sent[g * w->n_replicas + to]++;
-  w->total[g]++;
-  if (r->ready < 0)
-    begin_step(w, to, now);
-}
-
-static void scrape(struct world *w)
-{
-  for (uint32_t i = 0; i < w->n_replicas; i++)
-    w->replicas[i].scraped = w->replicas[i].waiting;
-  memset(w->sent, 0, sizeof *w->sent * w->n_gateways * w->n_replicas);
-}
-
-/* ---- a run ------------------------------------------------------------------------- */
+#define RESERVE  65536 /* tokens of cache for running requests */
+#define SECONDS  14.0
+#define WARM_UP  6.0
+#define SLO_TPOT 0.05
 
 static uint32_t draw_prefix(struct world *w)
 {
@@ -346,19 +86,24 @@ static int make(struct world *w, uint32_t n)
   w->total = calloc(w->n_gateways, sizeof *w->total);
   w->heap = calloc(w->n_replicas + 1, sizeof *w->heap);
   w->zipf = calloc(PREFIXES, sizeof *w->zipf);
+  w->most_gaps = n;
+  w->gaps = calloc(n, sizeof *w->gaps);
   uint32_t *cached = calloc((size_t)w->n_replicas * (w->room + 1), sizeof *cached);
   if (w->replicas == NULL || w->requests == NULL || w->under_way == NULL ||
       w->sent == NULL || w->total == NULL || w->heap == NULL || w->zipf == NULL ||
-      cached == NULL)
+      w->gaps == NULL || cached == NULL)
     return -1;
   for (uint32_t i = 0; i < w->n_replicas; i++) {
     struct replica *r = &w->replicas[i];
     r->head = NONE;
     r->ready = -1;
+    r->changes = draw_life(w);
     r->cached = cached + (size_t)i * (w->room + 1);
     for (uint32_t k = 0; k < ANSWER; k++)
       r->ends[k] = NONE;
   }
+  w->n_open = w->n_replicas;
+  set_state(w, 0, UP, w->replicas[0].changes);
   for (uint32_t i = 0; i < PREFIXES; i++)
     w->zipf[i] = (i > 0 ? w->zipf[i - 1] : 0) + 1.0 / (i + 1);
   return 0;
@@ -383,11 +128,14 @@ static void run(struct world *w, uint32_t n, double scrape_s)
   for (uint32_t i = 0; i < n;) {
     double arrival = w->requests[i].arrival;
     double step = w->n_heap > 0 ? w->replicas[w->heap[0]].ready : 1e9;
-    if (next_scrape <= arrival && next_scrape <= step) {
+    if (w->next_change <= arrival && w->next_change <= step &&
+        w->next_change <= next_scrape) {
+      change(w);
+    } else if (next_scrape <= arrival && next_scrape <= step) {
       scrape(w);
       next_scrape += scrape_s;
     } else if (step <= arrival) {
-      end_step(w, pop(w));
+      end_next_step(w);
     } else {
       arrive(w, i, arrival);
       i++;
@@ -426,10 +174,16 @@ static void print(const struct world *w, uint32_t n, double rate)
     all += w->replicas[i].served;
   }
   qsort(ttft, counted, sizeof *ttft, by_value);
-  printf("%6u %8.0f %-9s %8u %7.3f %7.3f %7.3f %6.2f %10.4f\n", w->n_replicas, rate,
+  uint32_t n_gaps = w->n_gaps < w->most_gaps ? w->n_gaps : w->most_gaps;
+  qsort(w->gaps, n_gaps, sizeof *w->gaps, by_value);
+  printf("%6u %8.0f %-9s %8u %7.3f %7.3f %7.3f %6.2f %10.4f", w->n_replicas, rate,
          names[w->policy], w->n_gateways, (double)hits / counted, ttft[counted / 2],
          ttft[(size_t)(counted * 0.99)], (double)most * w->n_replicas / (double)(all + 1),
          (double)good / counted);
+  if (w->mtbf_s > 0)
+    printf(" %6u %8u %8.3f %8.3f", w->n_lost, w->n_resent,
+           n_gaps > 0 ? w->gaps[n_gaps / 2] : 0, n_gaps > 0 ? w->gaps[n_gaps - 1] : 0);
+  printf("\n");
   free(ttft);
 }
 
@@ -441,10 +195,11 @@ int main(int argc, char **argv)
       printf(
           "a cache has room for %u prefixes; a prompt without its prefix takes %.1f ms\n",
           w.room, w.prompt_s * 1e3);
-    printf(
-        "replic requests policy    gateways    hits ttft50s ttft99s  peak   attained\n");
+    printf("replic requests policy    gateways    hits ttft50s ttft99s  peak   attained"
+           " [  lost   resent  gap50s  gapmaxs, with churn]\n");
     fprintf(stderr, "Usage: scale REPLICAS RATE_EACH least|prefix|headroom [GATEWAYS "
-                    "[SCRAPE_S [SEED]]]\n");
+                    "[SCRAPE_S [SEED [MTBF_S [NOTICE_S [DOWN_S]]]]]]\n"
+                    "NOTICE_S: until a loss is noticed; -1: they leave in order\n");
     return 2;
   }
   w.n_replicas = (uint32_t)atoi(argv[1]);
@@ -453,9 +208,13 @@ int main(int argc, char **argv)
   w.policy = argv[3][0] == 'l' ? LEAST : argv[3][0] == 'p' ? PREFIX : HEADROOM;
   w.n_gateways = argc > 4 ? (uint32_t)atoi(argv[4]) : 1;
   w.random = lls_random_at(argc > 6 ? (uint64_t)atoll(argv[6]) : 1, LLS_STREAM_TOKENS, 0);
+  w.churn = lls_random_at(argc > 6 ? (uint64_t)atoll(argv[6]) : 1, LLS_STREAM_TOKENS, 1);
+  w.mtbf_s = argc > 7 ? atof(argv[7]) : 0;
+  w.notice_s = argc > 8 ? atof(argv[8]) : 0;
+  w.down_s = argc > 9 ? atof(argv[9]) : 3;
   uint32_t n = (uint32_t)(rate * SECONDS);
   if (w.n_replicas == 0 || w.n_replicas > 65535 || w.n_gateways == 0 || n == 0 ||
-      scrape_s <= 0 || set_rates(&w) != 0 || make(&w, n) != 0)
+      scrape_s <= 0 || w.down_s < 1 || set_rates(&w) != 0 || make(&w, n) != 0)
     return 1;
   for (uint32_t i = 0; i < n; i++) {
     now -= log(1 - lls_random_uniform(&w.random)) / rate;
