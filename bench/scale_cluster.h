@@ -65,8 +65,7 @@ struct world {
   double *zipf; /* (PREFIXES): cumulated probabilities */
 };
 
-/* ---- replicas: scale_replicas.c -----------------------------------------------------
- */
+/* ---- replicas: scale_replicas.c --------------------------------------------------- */
 
 /* Puts a prefix in a replica's cache, as the last used one. */
 void keep(const struct world *w, struct replica *r, uint32_t prefix);
@@ -81,8 +80,7 @@ bool is_open(const struct world *w, uint32_t index);
 /* until: the time of its next change. */
 void set_state(struct world *w, uint32_t index, enum state state, double until);
 
-/* ---- gateways: scale_gateways.c -----------------------------------------------------
- */
+/* ---- gateways: scale_gateways.c --------------------------------------------------- */
 
 /* The replica of a prefix. */
 uint32_t home_of(const struct world *w, uint32_t prefix);
@@ -90,8 +88,7 @@ uint32_t home_of(const struct world *w, uint32_t prefix);
 void arrive(struct world *w, uint32_t request, double now);
 void scrape(struct world *w);
 
-/* ---- churn: scale_churn.c -------------------------------------------------------------
- */
+/* ---- churn: scale_churn.c --------------------------------------------------------- */
 
 /* Seconds until a replica is lost. */
 double draw_life(struct world *w);
