@@ -85,13 +85,18 @@ static void begin(struct lls_remote *remote, uint32_t index)
   remote->wake(remote->wake_context);
 }
 
-/* Sends one process BACK for each of the others that is up. */
+/* Sends one process BACK for each of the others that is up, and LEAVES for those that
+ * leave. */
 static void introduce(struct lls_remote *remote, uint32_t to)
 {
   for (uint32_t i = 1; i < remote->n; i++) {
     struct lls_remote_head head = lls_remote_head(remote, LLS_REMOTE_BACK, to, 0);
     head.source = i;
-    if (i != to && is_up(remote, i))
+    if (i == to || !is_up(remote, i))
+      continue;
+    lls_remote_send_head(remote, &head, NULL, 0);
+    head.kind = LLS_REMOTE_LEAVES;
+    if (remote->others[i].leaving)
       lls_remote_send_head(remote, &head, NULL, 0);
   }
 }
@@ -174,6 +179,14 @@ void lls_hub_take_joined(struct lls_remote *remote)
     begin(remote, index);
 }
 
+/* Returns true if a process that leaves has nothing to finish: others have the requests
+ * of one that was given up, so it is not waited for until it comes back. */
+static bool has_left(const struct lls_remote *remote, uint32_t index)
+{
+  const struct lls_remote_other *other = &remote->others[index];
+  return other->leaving && (other->given_up || !lls_hub_has_requests(remote, index));
+}
+
 static bool is_late(const struct lls_remote *remote, uint32_t index, int64_t now_ns)
 {
   const struct lls_remote_other *other = &remote->others[index];
@@ -187,7 +200,7 @@ static void stop_waiting(struct lls_remote *remote, uint32_t index)
 {
   struct lls_error why = {0};
   lls_fail(&why, 0,
-           "its process was not ready %.3g s after it had joined ([cluster] "
+           "its process was not ready %g s after it had joined ([cluster] "
            "load_timeout)",
            (double)remote->join_ns / 1e9);
   lls_hub_lose(remote, index, why.text);
@@ -199,7 +212,7 @@ void lls_hub_look_at_places(struct lls_remote *remote)
   if (!remote->channel->elastic)
     return;
   for (uint32_t i = 1; i < remote->n; i++)
-    if (remote->others[i].leaving && !lls_hub_has_requests(remote, i))
+    if (has_left(remote, i))
       lls_hub_refuse(remote, i, "", "its process has left");
     else if (is_late(remote, i, now_ns))
       stop_waiting(remote, i);

@@ -47,7 +47,8 @@ static void check(const struct lls_remote *remote, const struct lls_pack *p)
 static bool is_control(uint32_t kind)
 {
   return kind == LLS_REMOTE_GONE || kind == LLS_REMOTE_BACK || kind == LLS_REMOTE_CLEAR ||
-         kind == LLS_REMOTE_STOP || kind == LLS_REMOTE_END || kind == LLS_REMOTE_CHANGE;
+         kind == LLS_REMOTE_STOP || kind == LLS_REMOTE_END || kind == LLS_REMOTE_CHANGE ||
+         kind == LLS_REMOTE_LEAVES;
 }
 
 bool lls_remote_may_send(struct lls_remote *remote, uint32_t target, uint32_t latest)
