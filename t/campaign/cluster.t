@@ -174,8 +174,10 @@ sub kill_front {
     $front->signal('KILL');
     $front->wait_for_end;
     $streams->finish;
-    $lost_with_front += @{ $streams->{wrong} } - @before;
-    $streams->{wrong} = \@before;
+    my @new   = @{ $streams->{wrong} }[@before .. $#{ $streams->{wrong} }];
+    my @wrong = grep { /has other tokens/ } @new;
+    $lost_with_front += @new - @wrong;
+    $streams->{wrong} = [@before, @wrong];
     $front = $streams->{server} = start(0, 'listen', qr{listening on http://([\w.:]+)});
     return;
 }
