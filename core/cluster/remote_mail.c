@@ -101,7 +101,8 @@ static void send_notes(struct lls_remote *remote, uint32_t to)
 {
   const struct lls_inbox_content *c = &remote->content;
   for (const struct lls_session_note *note = c->notes; note != NULL; note = note->next) {
-    const struct lls_remote_head head = lls_remote_head(remote, LLS_REMOTE_SESSION, to, 0);
+    const struct lls_remote_head head =
+        lls_remote_head(remote, LLS_REMOTE_SESSION, to, 0);
     struct lls_session_word word = lls_session_word_of(note);
     word.ended_ns = lls_wire_time(word.ended_ns, remote->wire.ahead_ns);
     word.returns_ns = lls_wire_time(word.returns_ns, remote->wire.ahead_ns);

@@ -372,8 +372,8 @@ struct lls_live *lls_wire_new_request(const struct lls_wire *w, struct lls_unpac
     return NULL;
   }
   if (n.session != 0 && w->guests != NULL)
-    live->sessions = lls_guests_find(w->guests, n.session, n.view.tenant, a.session,
-                                     n.session_bytes);
+    live->sessions =
+        lls_guests_find(w->guests, n.session, n.view.tenant, a.session, n.session_bytes);
   live->lora = lora; /* the keys came with it */
   live->lora_scale = n.adapter_scale;
   if (!set(w, live, &n, &a)) {

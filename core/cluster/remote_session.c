@@ -81,8 +81,8 @@ void lls_guests_free(struct lls_guests *guests)
     HASH_DEL(guests->by_id, g);
     free_guest(g);
   }
-  DL_FOREACH_SAFE(guests->closing, g, next)
-  free_guest(g);
+  DL_FOREACH_SAFE (guests->closing, g, next)
+    free_guest(g);
   free(guests);
 }
 
@@ -116,8 +116,7 @@ static struct guest *find(const struct lls_guests *guests, uint64_t id)
 static struct guest *make(struct lls_guests *guests, uint64_t id, uint32_t tenant,
                           const void *name, size_t bytes)
 {
-  struct guest *g =
-      HASH_COUNT(guests->by_id) < MAX_GUESTS ? calloc(1, sizeof *g) : NULL;
+  struct guest *g = HASH_COUNT(guests->by_id) < MAX_GUESTS ? calloc(1, sizeof *g) : NULL;
   if (g == NULL)
     return NULL;
   memcpy(g->name, name, bytes < LLS_GUEST_NAME_BYTES ? bytes : LLS_GUEST_NAME_BYTES);
@@ -144,8 +143,7 @@ static void close_guest(struct lls_guests *guests, struct guest *g)
   HASH_DEL(guests->by_id, g);
   DL_APPEND(guests->closing, g);
   free_waiting(g);
-  g->closing =
-      (struct lls_session_note){.kind = LLS_SESSION_CLOSED, .session = &g->here};
+  g->closing = (struct lls_session_note){.kind = LLS_SESSION_CLOSED, .session = &g->here};
   lls_inbox_note(guests->inbox, &g->closing);
 }
 

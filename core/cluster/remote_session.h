@@ -9,8 +9,8 @@
  * What main of process 0 posts to the instance, a note, is a message of fixed size here,
  * struct lls_session_word. The keys of the blocks that an answer left do not travel: this
  * process has them. It keeps the note of an ended request until process 0 sends how the
- * answer has ended (it may have called a tool) and when the session returns; only then the
- * step thread takes the note, so that it decides on a lease by both.
+ * answer has ended (it may have called a tool) and when the session returns; only then
+ * the step thread takes the note, so that it decides on a lease by both.
  *
  * All of it is the channel thread's.
  */

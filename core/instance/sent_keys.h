@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keys of the prompts that main sent to one instance and of the answers that ended
- * there, as many as the instance's device and host hold blocks. Main does not see the caches: a manager may have dropped blocks
- * that main still remembers, and the other way round. A place has one of its line's ways,
- * so that finding and noting a key touches one line of memory; the key of a line that was
- * longest not sent makes room.
+ * there, as many as the instance's device and host hold blocks. Main does not see the
+ * caches: a manager may have dropped blocks that main still remembers, and the other way
+ * round. A place has one of its line's ways, so that finding and noting a key touches one
+ * line of memory; the key of a line that was longest not sent makes room.
  */
 #ifndef LLS_INSTANCE_SENT_KEYS_H
 #define LLS_INSTANCE_SENT_KEYS_H

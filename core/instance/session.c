@@ -194,8 +194,7 @@ void lls_session_enter(struct lls_instance *in, struct lls_live *live)
   LLS_ON_STEP(in);
   if (live->sessions == NULL)
     return;
-  struct lls_live_session *s =
-      &live->sessions[in->sessions.alone ? 0 : in->info.index];
+  struct lls_live_session *s = &live->sessions[in->sessions.alone ? 0 : in->info.index];
   if (!s->known) {
     struct lls_live_session **bucket = bucket_of(&in->sessions, s->view.id);
     DL_APPEND(in->sessions.known, s);

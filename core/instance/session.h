@@ -6,9 +6,9 @@
  * on each instance, which policies see as a struct lls_session. A part belongs to its
  * instance's step thread: requests count themselves in and out, and what main learns at
  * the end of an answer comes as a note through the inbox, so that a part changes between
- * two callbacks only. Main makes parts and notes and frees them: the step thread allocates
- * nothing. In a process other than 0, which has a part of its own instance alone, the
- * channel's thread does so (core/cluster/remote_session.h).
+ * two callbacks only. Main makes parts and notes and frees them: the step thread
+ * allocates nothing. In a process other than 0, which has a part of its own instance
+ * alone, the channel's thread does so (core/cluster/remote_session.h).
  */
 #ifndef LLS_INSTANCE_SESSION_H
 #define LLS_INSTANCE_SESSION_H

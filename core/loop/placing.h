@@ -23,8 +23,8 @@ struct lls_loop;
 struct lls_step_thread;
 
 /* Gives each instance a memory of the prompts sent to it, of as many blocks as the first
- * one's device and host hold: a session that waits on the host must be found, too. Returns
- * 0 or -ENOMEM. */
+ * one's device and host hold: a session that waits on the host must be found, too.
+ * Returns 0 or -ENOMEM. */
 int lls_placing_init(struct lls_loop *, struct lls_error *err);
 /* [main] Chooses an instance; of none that takes arrivals, the first. */
 struct lls_step_thread *lls_placing_choose(struct lls_loop *, struct lls_live *);

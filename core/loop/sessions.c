@@ -410,8 +410,8 @@ static struct lls_session_note *note_of(const struct lls_session_record *r,
 static void tell(struct lls_sessions *s, struct lls_session_record *r,
                  const struct lls_live *live)
 {
-  uint32_t at = live->session != NULL ? (uint32_t)(live->session - r->here)
-                                      : live->view.instance;
+  uint32_t at =
+      live->session != NULL ? (uint32_t)(live->session - r->here) : live->view.instance;
   if (live->session == NULL && (at >= s->n_instances || !s->remote[at]))
     return; /* it has ended before it arrived */
   struct lls_session_note *note = note_of(r, live);

@@ -87,7 +87,7 @@ static void test_a_note_wakes_the_step_thread(void **state)
   end(&t);
 }
 
-/* ---- a process other than 0 --------------------------------------------------------- */
+/* ---- a process other than 0 -------------------------------------------------------- */
 
 struct other {
   struct lls_inbox inbox;
@@ -111,10 +111,9 @@ static struct lls_live_session *ran_here(struct other *o, uint64_t session,
                                          uint64_t request)
 {
   static struct lls_key keys[3] = {{{1, 2}}, {{3, 4}}, {{5, 6}}};
-  struct lls_live live = {
-      .view = {.id = request, .cached_tokens = 11},
-      .keys = {.all = keys, .n = 3, .block_tokens = 4},
-      .sessions = lls_guests_find(o->guests, session, 7, "chat", 4)};
+  struct lls_live live = {.view = {.id = request, .cached_tokens = 11},
+                          .keys = {.all = keys, .n = 3, .block_tokens = 4},
+                          .sessions = lls_guests_find(o->guests, session, 7, "chat", 4)};
   assert_non_null(live.sessions);
   live.session = live.sessions;
   lls_guests_ended(o->guests, &live);
