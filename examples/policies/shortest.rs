@@ -8,8 +8,8 @@
  *   llmserve-plugin-check ./scheduler_shortest.so
  *
  * The structs of module `sdk` are those of the headers, up to the last member that is used: structs that grow do so
- * at their end, and are only passed by pointer. `bindgen` (a package of Debian) makes all of them from
- * <llmserve/policy/step.h>; this file shows which few a scheduler needs.
+ * at their end, and are only passed by pointer. Step alone is made here, so it has all members. `bindgen` (a package
+ * of Debian) makes all structs from <llmserve/policy/step.h>; this file shows which few a scheduler needs.
  *
  * What Rust has to keep of the contract: no panic leaves a callback, a plan allocates nothing, and a plugin has no
  * clock of its own. Rust's standard library brings one, so this is `no_std`, and its memory is C's.
@@ -213,6 +213,7 @@ mod sdk {
         pub sure: u32,
         drafts: [u64; 3],
         draft_tokens: u32,
+        spare: [u64; 8], // members of a later SDK, whose lls_pol_step_begin writes them
     }
 
     pub const NOT_NOW: c_int = 1; // enum lls_pol_step_answer

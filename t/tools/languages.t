@@ -68,7 +68,8 @@ SKIP: {
 }
 
 SKIP: {
-    skip 'rustc (Debian: rustc) is not installed', 4 if !runs('rustc --version');
+    my ($version) = qx(rustc --version 2>/dev/null) =~ /\Arustc 1\.(\d+)/;
+    skip 'rustc (Debian: rustc) is not installed, or is older than 1.63', 4 if ($version // 0) < 63;
     my $source = abs_path(LlmServer::source('examples/policies/shortest.rs'));
     is_the_policy(made("rustc --edition 2021 -D warnings -O -C panic=abort -C lto --crate-type cdylib --crate-name rust -o rust.so "
         . "-L '@{[$library =~ s{/[^/]+\z}{}r]}' -l static=llmserve-policy '$source'", 'rust'));
@@ -81,7 +82,8 @@ SKIP: {
         skip "Zig: $why", 4 if defined $why;
         $zig = "'" . abs_path(LlmServer::built('t/zig-venv')) . "/bin/python' -m ziglang";
     }
-    skip 'zig (PyPI: ziglang) is not installed', 4 if !runs("$zig version");
+    my $version = qx($zig version 2>/dev/null); # each one changes the language
+    skip 'Zig 0.17 (PyPI: ziglang) is not installed', 4 if $version !~ /\A0\.17\./;
     copy(LlmServer::source('examples/policies/shortest.zig'), $dir) or die $!;
     local $ENV{ZIG_LOCAL_CACHE_DIR}  = "$dir/zig";
     is_the_policy(made("$zig translate-c -lc -I'$include' '$include/llmserve/policy/step.h' >sdk.zig && "
