@@ -59,6 +59,9 @@ struct lls_engine_options {
   /* memory for others on the device, a draft model, of which its free memory says nothing
    * (yet), or which is a part of what gpu_memory_utilization allows */
   size_t beside_bytes;
+  /* the layer that guesses, which is loaded next if there is room for it and for its
+   * cache, beside_bytes; NULL: none is, or another engine has it already */
+  const struct lls_model_config *heads;
   /* fraction of the free memory to use if cache_bytes is 0; 0 = the default above */
   double cache_share;
   struct lls_pool_limits pool;

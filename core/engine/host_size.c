@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 
+#include "core/base/least.h"
 #include "core/device/host_memory.h"
 #include "core/engine/engine_internal.h"
 
@@ -37,6 +38,8 @@ static size_t left_of(const struct lls_engine *e, size_t available, size_t devic
   size_t others =
       lls_engine_sharers(e) * (e->options.instances > 1 ? e->options.instances : 1);
   size_t taken = e->device->is_host ? e->weights.bytes + others * device_bytes : 0;
+  if (e->device->is_host)
+    available -= lls_least_size(available, e->options.beside_bytes);
   return available > taken ? (available - taken) / others : 0;
 }
 

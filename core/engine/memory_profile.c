@@ -60,10 +60,11 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
   return lls_fail(
       err, -ENOMEM,
       "the model does not fit: weights of %zu MiB and %zu MiB for steps of %u "
-      "tokens leave %zu MiB of the %zu MiB that gpu_memory_utilization = %g "
+      "tokens%s leave %zu MiB of the %zu MiB that gpu_memory_utilization = %g "
       "allows of %zu MiB (%zu MiB are free), and such a step needs a cache of "
       "%zu MiB",
       MIB(e->weights.bytes), MIB(used > e->weights.bytes ? used - e->weights.bytes : 0),
-      o->max_tokens, MIB(*bytes), MIB(allowed), o->pool.gpu_memory_utilization,
-      MIB(total), MIB(available), MIB(least));
+      o->max_tokens, o->beside_bytes > 0 ? " and the draft model" : "", MIB(*bytes),
+      MIB(allowed), o->pool.gpu_memory_utilization, MIB(total), MIB(available),
+      MIB(least));
 }

@@ -57,6 +57,22 @@ static size_t full_units(const struct lls_engine *e)
          lls_engine_units_for(e, e->options.max_tokens);
 }
 
+/* Returns how many of the bytes that are free a draft model will take. A device with
+ * memory of its own has allocated its memory already; a layer that guesses is left out,
+ * with its cache, if there is no room for it. */
+static size_t left_beside(const struct lls_engine *e, size_t available)
+{
+  const struct lls_engine_options *o = &e->options;
+  if (e->device->has_own_memory)
+    return 0;
+  if (o->heads == NULL)
+    return lls_least_size(available, o->beside_bytes);
+  size_t layer = lls_weights_bytes_of(o->heads, &e->weights, &e->model);
+  return o->beside_bytes < available && layer < available - o->beside_bytes
+             ? layer + o->beside_bytes
+             : 0;
+}
+
 static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *err)
 {
   const struct lls_engine_options *o = &e->options;
@@ -66,7 +82,7 @@ static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *
   if (rc < 0)
     return lls_fail(err, rc, "the device does not tell its free memory");
   available /= lls_engine_sharers(e);
-  available -= lls_least_size(available, o->beside_bytes);
+  available -= left_beside(e, available);
   uint32_t tokens = sequence_tokens(e, why, sizeof why);
   size_t full = full_units(e) * unit;
   size_t least = lls_engine_units_for(e, o->max_tokens) * unit;

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/least.h"
 #include "core/engine/tensor_loader.h"
 #include "core/model/checkpoint.h"
 #include "core/device/quantised.h"
@@ -55,11 +56,6 @@ static size_t layers_numbers(const struct lls_model_config *c)
   return layers;
 }
 
-size_t lls_weights_of_heads(const struct lls_model_config *c)
-{
-  return layers_numbers(c) + 2 * (size_t)c->hidden * c->hidden;
-}
-
 static size_t total_numbers(const struct lls_model_config *whole,
                             const struct lls_shard *shard)
 {
@@ -68,9 +64,23 @@ static size_t total_numbers(const struct lls_model_config *whole,
   size_t projections = c.embed_dim == c.hidden ? 0 : 2 * (size_t)c.hidden * c.embed_dim;
   size_t layers = layers_numbers(&c), ends = 2 * lls_stream_numbers(&c);
   if (c.joins)
-    return lls_weights_of_heads(&c);
+    return layers + 2 * (size_t)c.hidden * c.hidden;
   size_t head = c.encoder ? 0 : shard->vocab.n * c.embed_dim;
   return layers + head + projections + ends;
+}
+
+static size_t whole_numbers(const struct lls_model_config *c)
+{
+  struct lls_shard all;
+  return lls_shard_make(c, NULL, &all, NULL) == 0 ? total_numbers(c, &all) : 0;
+}
+
+size_t lls_weights_bytes_of(const struct lls_model_config *other,
+                            const struct lls_weights *w,
+                            const struct lls_model_config *config)
+{
+  size_t numbers = lls_most_size(whole_numbers(config), 1);
+  return (size_t)((double)w->bytes / (double)numbers * (double)whole_numbers(other));
 }
 
 /* ---- matrices -------------------------------------------------------------------- */

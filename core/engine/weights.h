@@ -137,8 +137,10 @@ int lls_weights_load(struct lls_weights *, const struct lls_weights_source *,
                      const struct lls_model_config *, const struct lls_shard *,
                      struct lls_device *, struct lls_error *err);
 void lls_weights_unload(struct lls_weights *, struct lls_device *);
-/* Returns how many numbers the matrices of a layer that guesses have (config.joins),
- * without those of the model's two ends. */
-size_t lls_weights_of_heads(const struct lls_model_config *);
+/* Returns the bytes that another model's matrices will take if its numbers are stored as
+ * those of the whole model `config`, whose weights are loaded. */
+size_t lls_weights_bytes_of(const struct lls_model_config *other,
+                            const struct lls_weights *,
+                            const struct lls_model_config *config);
 
 #endif

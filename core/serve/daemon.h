@@ -345,9 +345,9 @@ int server_create_draft_device(struct server *, uint32_t i, struct lls_error *er
  * instance's own engine, which sizes its cache by the memory that is left, or after it
  * for the model's layer that guesses. */
 int server_create_draft_model(struct server *, uint32_t i, struct lls_error *err);
-/* Returns the bytes of instance i's draft model that its engine leaves to it
- * (lls_engine_options.beside_bytes). */
-size_t server_draft_bytes(const struct server *, uint32_t i);
+/* Sets what instance i's engine leaves to its draft model: beside_bytes and heads. */
+void server_leave_room_for_draft(const struct server *, uint32_t i,
+                                 struct lls_engine_options *);
 void server_destroy_draft_models(struct server *);
 
 /* ---- adapter_list.c */

@@ -10,7 +10,6 @@
 #include "core/assembly/options.h"
 #include "core/base/least.h"
 #include "core/draft/draft_model.h"
-#include "core/engine/weights.h"
 #include "core/model/heads.h"
 #include "core/serve/daemon.h"
 
@@ -212,30 +211,18 @@ int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *er
   return 0;
 }
 
-/* Returns the bytes that heads will take beside the model, which is made before them; 0
- * if they will be left out, as there is no room for them. */
-static size_t heads_bytes(const struct server *s, uint32_t i)
-{
-  const struct lls_model_config *c = &s->draft.model;
-  const struct lls_device *device = s->devices[i];
-  size_t total, available = 0,
-                layer = lls_weights_of_heads(c) * lls_dtype_bytes(c->dtype);
-  size_t bytes = layer + (size_t)s->config->plugins.draft_cache;
-  device->ops->memory(s->devices[i], &total, &available);
-  return bytes < available ? bytes : 0;
-}
-
-size_t server_draft_bytes(const struct server *s, uint32_t i)
+void server_leave_room_for_draft(const struct server *s, uint32_t i,
+                                 struct lls_engine_options *o)
 {
   const struct lls_engine *e = s->draft.engines[i];
-  size_t cache = (size_t)s->config->plugins.draft_cache;
   if (!server_has_draft_model(s))
-    return 0;
-  if (e == NULL)
-    return heads_bytes(s, i);
-  if (s->draft.devices[i]->has_own_memory)
-    return cache + lls_engine_weight_bytes(e) + lls_engine_buffer_bytes(e);
-  return cache; /* its weights are not free any more; its cache is, until it is used */
+    return;
+  /* The weights are not free any more; the cache of a CPU is, until it is used. */
+  o->beside_bytes = (size_t)s->config->plugins.draft_cache;
+  if (e == NULL) /* heads: the first instance's have the layer for all */
+    o->heads = s->draft.engines[0] == NULL ? &s->draft.model : NULL;
+  else if (s->draft.devices[i]->has_own_memory)
+    o->beside_bytes += lls_engine_weight_bytes(e) + lls_engine_buffer_bytes(e);
 }
 
 void server_destroy_draft_models(struct server *s)

@@ -151,7 +151,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   options.progress = server_follows(s) ? NULL : note_progress;
   options.progress_context = s;
   options.instances = s->instances.n;
-  options.beside_bytes = server_draft_bytes(s, i);
+  server_leave_room_for_draft(s, i, &options);
   int rc = lls_engine_create(&options, &s->model, s->devices[i], &s->engines[i], err);
   if (rc < 0)
     return rc;

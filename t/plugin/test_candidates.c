@@ -260,7 +260,7 @@ static void test_auto_alone_is_ngram(void **state)
 /* auto: what it has learnt of candidates and of repetitions outlives a reload. */
 static void test_auto_passes_on_what_it_has_learnt(void **state)
 {
-  struct lls_blob blob = {0};
+  struct lls_blob blob = {0}, again = {0};
   void *next;
   (void)state;
   begin("auto", NULL);
@@ -272,6 +272,10 @@ static void test_auto_passes_on_what_it_has_learnt(void **state)
   assert_int_equal(scene.d->import_state(next, &blob), -ENOTSUP);
   blob.version = 1;
   assert_int_equal(scene.d->import_state(next, &blob), 0);
+  assert_int_equal(scene.d->export_state(next, &again), 0);
+  assert_int_equal(again.bytes, blob.bytes);
+  assert_memory_equal(again.data, blob.data, blob.bytes);
+  free(again.data);
   scene.d->on_finish(scene.self, &asked.r, LLS_FINISH_STOP);
   scene.d->destroy(scene.self);
   scene.self = next;

@@ -137,12 +137,14 @@ static void test_short_contexts(void **state)
 }
 
 /* Memory that a draft model will take is no part of the free memory of which the pool
- * takes half: where nothing is left the pool holds one step. */
+ * takes half: where nothing is left the pool holds one step. A device with memory of its
+ * own has allocated it already, and what is free there is without it. A layer that
+ * guesses is left out where it has no room, and takes none. */
 static void test_memory_beside_the_engine(void **state)
 {
-  uint32_t units[2];
+  uint32_t units[4];
   (void)state;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 4; i++) {
     struct drive_model m = {0};
     struct lls_worker_rank_options made;
     struct lls_error err = {0};
@@ -152,15 +154,19 @@ static void test_memory_beside_the_engine(void **state)
     made.engine.cache_bytes = 0;
     made.engine.beside_bytes = i > 0 ? SIZE_MAX : 0;
     assert_int_equal(lls_cpu_device_create(&made.device, &m.device, &err), 0);
+    m.device->has_own_memory = i == 2;
+    made.engine.heads = i == 3 ? &made.model : NULL;
     assert_int_equal(
         lls_engine_create(&made.engine, &made.model, m.device, &m.engine, &err), 0);
     units[i] = lls_engine_pool_shape(m.engine)->device_units;
-    assert_true(strstr(lls_engine_pool_reason(m.engine), "one step") != NULL || i == 0);
+    assert_true(strstr(lls_engine_pool_reason(m.engine), "one step") != NULL || i != 1);
     lls_engine_destroy(m.engine);
     m.device->ops->destroy(m.device);
     reference_free(m.reference);
   }
   assert_true(units[1] > 0 && units[1] < units[0]);
+  assert_int_equal(units[2], units[0]);
+  assert_int_equal(units[3], units[0]);
 }
 
 /* A context longer than the model's is the model's: the device needs no more for it. */
