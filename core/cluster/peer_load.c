@@ -103,8 +103,7 @@ static struct lls_instance_load load_of(const struct lls_instance *in,
   in->loads->returns[peer->info.index] = returns;
   load.requests += on_the_way(sent->requests, received.requests);
   load.offered_units += on_the_way(sent->units, received.units);
-  load.failed =
-      atomic_load(&peer->health.broken) || atomic_load(&peer->health.leaving);
+  load.failed = atomic_load(&peer->health.broken) || atomic_load(&peer->health.leaving);
   return load;
 }
 

@@ -8,9 +8,9 @@
 
 #define LLS_PERSISTENT_IDENTITY 640
 
-/* Is raised by a release whose blocks differ from those of the release before by more than
- * rounding: another layout, or a mended bug in what layers compute. Every other upgrade, and
- * its rollback, keeps the blocks on disk. */
+/* Is raised by a release whose blocks differ from those of the release before by more
+ * than rounding: another layout, or a mended bug in what layers compute. Every other
+ * upgrade, and its rollback, keeps the blocks on disk. */
 #define LLS_PERSISTENT_BLOCKS 1
 
 struct lls_persistent_shape {
