@@ -102,10 +102,10 @@ int lls_pol_side_fetch(struct lls_pol_side *m, const struct lls_retained *what)
   if (!side_can_note(m, 2 * (uint64_t)m->n_groups * f.n) || !lls_pol_side_can_copy(m, n))
     return -ENOBUFS;
   lls_pol_slabs_verb(&m->slabs[f.tier]);
-  bool copies = m->copies_leaving;
-  m->copies_leaving = false; /* or blocks leave the host that are to be copied from it */
+  uint32_t most_leaving = m->most_leaving;
+  m->most_leaving = 0; /* or blocks leave the host that are to be copied from it */
   bool done = lls_pol_slabs_fits(&m->slabs[f.tier], lacking) && fetch(m, &f);
-  m->copies_leaving = copies;
+  m->most_leaving = most_leaving;
   if (done)
     return (int)(f.n * m->block_tokens);
   lls_pol_journal_rollback(&m->journal, mark);

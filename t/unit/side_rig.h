@@ -46,7 +46,7 @@ struct rig {
   uint64_t ids;
   int64_t now_ns;
   bool alone; /* no prefixes are shared or kept */
-  bool copies_leaving;
+  uint32_t most_leaving;
   uint32_t hits, swaps, moves, evicted, made_small, retained,
       from_host; /* that there were any */
 };
@@ -79,7 +79,7 @@ static inline struct lls_pol_side *rig_side(struct rig *r)
   side->writer = "rig 1";
   assert_int_equal(lls_pol_side_create(side, &r->host, &r->geometry), 0);
   side->shares = !r->alone;
-  side->copies_leaving = r->copies_leaving;
+  side->most_leaving = r->most_leaving;
   return side;
 }
 

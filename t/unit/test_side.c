@@ -303,7 +303,7 @@ static void play(const struct set *set, uint32_t host_units, uint64_t seed,
 {
   static struct rig r;
   rig_make(&r, set->groups, set->n, host_units, set->full, seed);
-  r.side->copies_leaving = r.copies_leaving = seed % 2 == 0;
+  r.side->most_leaving = r.most_leaving = seed % 2 == 0 ? UINT32_MAX : 0;
   play_for(&r, TAP_LOTS(150));
   uint32_t found =
       restart(&r, host_units > 0 || set->full[LLS_TIER_DEVICE] != LLS_FORM_NONE);

@@ -89,9 +89,10 @@ struct lls_pol_side {
   uint32_t lacking;         /* slot + 1: blocks of its prefix get no room on the device */
   uint32_t n_from_host, n_to_host; /* blocks of the tree, in this transaction */
   /* With shares_host: blocks of the tree that leave the device are copied to the host
-   * before the step, if the host lacks them and has no older ones. */
-  bool copies_leaving;
-  uint32_t leaving_units;   /* of the host, copied so in this transaction */
+   * before the step, if the host lacks them and has no older ones; until this number of
+   * the host's units has been copied so in the transaction. */
+  uint32_t most_leaving;
+  uint32_t leaving_units;   /* copied so in this transaction */
   uint32_t leaving_changes; /* changes in the journal that are left for these copies */
   struct lls_pol_leases leases; /* of the tree's blocks */
   bool crowded; /* a sequence that is alone asked for more than leases leave */

@@ -44,6 +44,7 @@ static void destroy(void *self)
   lls_pol_side_destroy(&m->side);
   free(m->transfers);
   free(m->moving);
+  free(m->paced);
   free(m);
 }
 
@@ -53,7 +54,6 @@ static int reconfigure(void *self, const void *params)
   m->params = *(const struct params *)params;
   lls_pol_side_share(&m->side, m->params.prefix_sharing);
   m->side.leases.share = m->params.lease_share;
-  m->side.copies_leaving = m->params.to_host;
   return 0;
 }
 
@@ -72,7 +72,8 @@ static int create(const struct lls_host *host, const void *params,
   int rc = lls_pol_side_create(&m->side, host, g);
   m->transfers = calloc(m->n_slots, sizeof *m->transfers);
   m->moving = calloc(m->n_slots, sizeof *m->moving);
-  if (rc == 0 && (m->transfers == NULL || m->moving == NULL))
+  m->paced = calloc(m->n_slots, sizeof *m->paced);
+  if (rc == 0 && (m->transfers == NULL || m->moving == NULL || m->paced == NULL))
     rc = host->fail(host->context, -ENOMEM, "no memory for transfers");
   if (rc < 0) {
     destroy(m);
@@ -85,10 +86,28 @@ static int create(const struct lls_host *host, const void *params,
   return 0;
 }
 
+static void set_paced(struct tiered *m, uint32_t slot, bool paced)
+{
+  m->n_paced += paced;
+  m->n_paced -= m->paced[slot];
+  m->paced[slot] = paced;
+}
+
+static int admit(void *self, const struct lls_request *r)
+{
+  struct tiered *m = self;
+  int rc = lls_pol_face_admit(m, r);
+  if (rc == 0)
+    set_paced(m, r->slot, r->slo.tbt_ns != LLS_NEVER || r->slo.tpot_ns != LLS_NEVER);
+  return rc;
+}
+
 static void release(void *self, const struct lls_request *r,
                     const struct lls_release *how)
 {
   struct tiered *m = self;
+  if (r->slot < m->n_slots)
+    set_paced(m, r->slot, false);
   struct lls_pol_sequence *s = sequence_of(m, r);
   if (s == NULL)
     return;
@@ -97,6 +116,17 @@ static void release(void *self, const struct lls_request *r,
 }
 
 /* ---- the transaction --------------------------------------------------------------- */
+
+/* Copies before a step make it longer, which no scheduler has planned: with them every
+ * gap of mooncake at 1.3 of the capacity was in time in 62 % of its requests, without in
+ * 96 %. */
+static int begin(void *self)
+{
+  struct tiered *m = self;
+  bool may_wait = m->params.to_host && m->n_paced == 0;
+  m->side.most_leaving = may_wait ? tiered_link_units(m) : 0;
+  return lls_pol_face_begin(m);
+}
 
 static int commit(void *self)
 {
@@ -262,9 +292,9 @@ static const struct lls_cache_vtable vtable = {
     .caps = &caps,
     .create = create,
     .destroy = destroy,
-    .begin = lls_pol_face_begin,
+    .begin = begin,
     .commit = commit,
-    .admit = lls_pol_face_admit,
+    .admit = admit,
     .release = release,
     .need = need,
     .reserve = reserve,

@@ -42,6 +42,8 @@ struct tiered {
   struct transfer *transfers; /* (n_slots) */
   uint32_t *moving, n_moving; /* (n_slots) slots, oldest transfer first */
   uint32_t last_transfer;
+  bool *paced;      /* (n_slots) requests with a deadline for the times between tokens */
+  uint32_t n_paced; /* of them; without those that another generation admitted */
 };
 
 static inline uint32_t slot_of(const struct tiered *m, const struct lls_pol_sequence *s)
@@ -62,6 +64,9 @@ int tiered_start(struct tiered *, struct lls_pol_sequence *, bool to_host);
 /* Ends a transfer at once: the blocks that the sequence was to get are given back, and it
  * keeps those that it has still. -ENOBUFS: the journal is full. */
 int tiered_stop(struct tiered *, struct lls_pol_sequence *);
+/* Units that the link carries in its share of a step; UINT32_MAX if its speed is unknown.
+ */
+uint32_t tiered_link_units(const struct tiered *);
 /* Lists as many copies of transfers as the link carries in this step. */
 void tiered_list_transfers(struct tiered *);
 /* Called when the listed copies of a transfer have ended: frees their source blocks. */

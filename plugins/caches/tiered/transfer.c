@@ -167,9 +167,7 @@ static void arrive(struct tiered *m, struct lls_pol_sequence *s)
 
 /* ---- copies ------------------------------------------------------------- */
 
-/* Returns the units that the link carries during a step; all if its speed is
- * unknown. */
-static uint64_t budget(const struct tiered *m)
+uint32_t tiered_link_units(const struct tiered *m)
 {
   const struct lls_cost *cost = m->side.host->cost;
   struct lls_step_statistics steps = {.size = sizeof steps};
@@ -177,9 +175,9 @@ static uint64_t budget(const struct tiered *m)
       cost->transfer_ns(cost->context, 1000 * m->unit_bytes, LLS_LINK_HOST);
   cost->statistics(cost->context, STEPS, &steps);
   if (thousand <= 0 || steps.steps == 0 || steps.mean_ns <= 0)
-    return UINT64_MAX;
+    return UINT32_MAX;
   double units = 1000 * m->params.share * (double)steps.mean_ns / (double)thousand;
-  return units < 1 ? 1 : (uint64_t)units;
+  return units < 1 ? 1 : units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
 }
 
 /* Lists the copy of the i-th block. Returns the units that it fills. */
@@ -225,7 +223,7 @@ static void list_some(struct tiered *m, const struct lls_pol_sequence *s, uint64
 
 void tiered_list_transfers(struct tiered *m)
 {
-  uint64_t left = m->n_moving > 0 || m->params.to_host ? budget(m) : 0;
+  uint64_t left = m->n_moving > 0 || m->params.to_host ? tiered_link_units(m) : 0;
   uint64_t leaving = m->side.leaving_units; /* have the link first, but for a block */
   left = left > leaving ? left - leaving : left > 0;
   for (uint32_t where = LLS_POL_ON_DEVICE; where <= LLS_POL_ON_HOST; where++)
