@@ -34,7 +34,8 @@ struct run {
   enum lls_weight_format weights;
   bool heads;            /* its layer that guesses is the draft model */
   const char *reference; /* the folder of its prompts; NULL: the model's */
-  const char *draft;     /* folder of the draft model in t/data/models; NULL: none */
+  const char *draft;     /* folder of the draft model in t/data/models, with heads: of an
+                          * EAGLE-3 layer; NULL: none */
   void (*set)(struct lls_submission *, uint32_t i);
   bool spoils, asynchronous;      /* spoils: one guess of each time is changed */
   bool knows;                     /* the drafter offers the answer instead of guesses */

@@ -96,7 +96,25 @@ static int create_engine(struct harness *h, const struct harness_options *o, uin
       .clock_context = o->clock != NULL ? o->clock_context : h->devices[i],
       .weights_of = h->engines[0],
   };
+  if (o->heads && o->draft_model != NULL) { /* EAGLE-3 */
+    memcpy(engine.kept_layers, h->draft_config.eagle.layers, sizeof engine.kept_layers);
+    engine.n_kept_layers = LLS_EAGLE_LAYERS;
+  }
   return lls_engine_create(&engine, &h->config, h->devices[i], &h->engines[i], err);
+}
+
+static int read_draft(struct harness *h, const struct harness_options *o,
+                      struct lls_error *err)
+{
+  char path[4096];
+  if (o->draft_model == NULL && !o->heads)
+    return 0;
+  source(o->draft_model != NULL ? o->draft_model : o->model, path, sizeof path);
+  if (!o->heads)
+    return lls_model_config_read(path, &h->draft_config, err);
+  return o->draft_model != NULL
+             ? lls_eagle_config_read(path, &h->config, &h->draft_config, err)
+             : lls_heads_config_read(path, o->dummy, &h->config, &h->draft_config, err);
 }
 
 /* Creates the draft model of an instance, on a device of its own. */
@@ -106,10 +124,8 @@ static int create_draft(struct harness *h, const struct harness_options *o, uint
   char path[4096];
   if (o->draft_model == NULL && !o->heads)
     return 0;
-  source(o->heads ? o->model : o->draft_model, path, sizeof path);
-  int rc = o->heads
-               ? lls_heads_config_read(path, o->dummy, &h->config, &h->draft_config, err)
-               : lls_model_config_read(path, &h->draft_config, err);
+  source(o->draft_model != NULL ? o->draft_model : o->model, path, sizeof path);
+  int rc = 0;
   struct lls_device_options device = {
       .threads = 1,
       .max_rows = o->draft_rows,
@@ -150,7 +166,9 @@ static int create_draft(struct harness *h, const struct harness_options *o, uint
 static int create_instance(struct harness *h, const struct harness_options *o, uint32_t i,
                            struct lls_error *err)
 {
-  int rc = o->heads ? 0 : create_draft(h, o, i, err);
+  int rc = read_draft(h, o, err);
+  if (rc == 0 && !o->heads)
+    rc = create_draft(h, o, i, err);
   if (rc == 0)
     rc = create_engine(h, o, i, err);
   return rc == 0 && o->heads ? create_draft(h, o, i, err) : rc;

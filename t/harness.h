@@ -27,7 +27,9 @@ struct harness_options {
   const char *draft_model;
   uint32_t draft_rows, draft_blocks;
   enum lls_weight_format weights; /* of the model, and of heads */
-  bool heads;      /* the draft model is the layer of `model` that guesses */
+  /* the draft model is the layer of `model` that guesses, or the EAGLE-3 layer in the
+   * folder draft_model */
+  bool heads;
   bool groups;     /* as many groups of layers as the cache manager keeps; else one */
   uint32_t window; /* of every layer, tokens; 0: the model's own */
   uint32_t int8;   /* enum lls_int8 */

@@ -477,9 +477,10 @@ static const struct lls_param plugins_params[] = {
                   "most guesses of one answer that a step verifies, if there is a "
                   "drafter; the scheduler may choose fewer"),
     LLS_PARAM_PATH(plugins, draft_model, "",
-                   "folder or GGUF file of a small model with the same tokens, which "
-                   "guesses for the drafters model, heads and auto; empty: the model's "
-                   "own layer that guesses (MTP), if it has one"),
+                   "folder or GGUF file of a small model with the same tokens, or folder "
+                   "of the model's EAGLE-3 layer, which guesses for the drafters model, "
+                   "heads and auto; empty: the model's own layer that guesses (MTP), if "
+                   "it has one"),
     LLS_PARAM_BYTES(plugins, draft_cache, "1GiB", 1048576, 1125899906842624,
                     "cache of the draft model, of each instance; answers that find no "
                     "room in it have no guesses of it"),

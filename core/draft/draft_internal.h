@@ -29,6 +29,7 @@ struct lls_draft_model {
   uint32_t n, n_rows, n_draws;
   uint64_t run; /* number of this run */
   bool is_heads;
+  bool own;     /* of heads: the pass continues rows that the layer has made itself */
   char *hidden; /* (max_sequences, hidden) of heads: rows that the next guesses are of */
   bool failed, told;
   struct lls_error failure;

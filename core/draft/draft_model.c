@@ -82,7 +82,8 @@ static void take(struct lls_draft_model *m, const struct lls_engine_result *resu
 
 void lls_draft_pass_compute(struct lls_draft_model *m)
 {
-  struct lls_engine_batch batch = {.n_sequences = m->n, .sequences = m->batch};
+  struct lls_engine_batch batch = {
+      .n_sequences = m->n, .sequences = m->batch, .own_hidden = m->own};
   struct lls_engine_result result = {0};
   int64_t began_ns = lls_draft_now(m);
   int rc = lls_engine_submit(m->options.engine, &batch, &m->failure);

@@ -68,7 +68,7 @@ static void add(struct lls_draft_model *m, struct lls_draft_read *r, uint32_t i,
 /* Reads a request's rows, in as many passes as they need. */
 static void read_rows(struct lls_draft_model *m, struct lls_draft_read *r, uint32_t i)
 {
-  size_t bytes = lls_engine_hidden_bytes(m->options.engine);
+  size_t bytes = lls_engine_joined_bytes(m->options.engine);
   struct lls_draft_sequence *s = r->sequence;
   uint32_t wanted = s->computed + r->n_rows - r->done;
   if (wanted + r->ask->max > m->max_context)
@@ -104,6 +104,7 @@ int64_t lls_draft_heads_run(struct lls_draft_model *m, struct lls_draft_read *re
   if (m->failed || n == 0)
     return 0;
   m->run++;
+  m->own = false;
   lls_draft_pass_begin(m);
   for (uint32_t i = 0; i < n; i++)
     align(m, &reads[i]);
@@ -115,6 +116,7 @@ int64_t lls_draft_heads_run(struct lls_draft_model *m, struct lls_draft_read *re
   int64_t read_ns = lls_draft_now(m) - began_ns;
   int64_t end_ns = budget_ns > 0 ? began_ns + read_ns + budget_ns : LLS_NEVER;
   bool any = true;
+  m->own = true;
   while (any && !m->failed) {
     for (uint32_t i = 0; i < n; i++)
       add_guess(m, &reads[i], i);

@@ -71,6 +71,8 @@ uint32_t lls_engine_max_columns(const struct lls_model_config *c)
 {
   uint32_t wide = lls_most_u32(wide_columns(c), 2 * c->mixture.ffn);
   wide = lls_most_u32(wide, c->latent.index.heads * c->latent.index.dim);
+  if (c->eagle.rows > 0)
+    wide = lls_most_u32(wide, LLS_EAGLE_LAYERS * c->eagle.hidden);
   return lls_most_u32(lls_most_u32(wide, logit_columns(c)),
                       lls_most_u32(c->hidden, c->embed_dim));
 }
@@ -96,7 +98,7 @@ size_t lls_engine_buffer_bytes(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
   size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim) + latent_columns(c) +
-                   (c->joins ? c->hidden : 0);
+                   lls_engine_joined_numbers(e);
   size_t vocab = (e->shard.rank == 0 ? logit_columns(c) : 0) +
                  (lls_engine_is_shared(e) && !c->encoder ? e->shard.vocab.n : 0);
   size_t inner = wide_numbers(e) + narrow_numbers(e) + lls_engine_slots(e) * c->hidden +
@@ -164,7 +166,7 @@ void lls_engine_free_activations(struct lls_engine *e)
   void *const buffers[] = {act->x,      act->h,        act->wide,      act->narrow,
                            act->latent, act->picked,   act->projected, act->logits,
                            act->part,   act->embedded, act->streams,   act->stream_scores,
-                           act->chosen, act->joined};
+                           act->chosen, act->joined,   act->entry,     act->kept};
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
     if (buffers[i] != NULL)
       e->device->ops->release(e->device, LLS_MEMORY_DEVICE, buffers[i]);

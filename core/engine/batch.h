@@ -85,6 +85,9 @@ struct lls_engine_batch {
    * last layer's time for rows that draw nothing. Only where lls_engine_why_no_heads
    * returns NULL. */
   bool keeps_hidden;
+  /* `hidden` of the sequences are rows that the layer has made itself; else rows of the
+   * model (lls_engine_joined_bytes) */
+  bool own_hidden;
   /* NULL, or where a failing lls_engine_submit writes which part of the batch is bad:
    * the index of a sequence (-ENOMEM: its adapter found no memory), LLS_BATCH_COPIES, or
    * LLS_BATCH_SOUND if it failed for another reason. The engine starts nothing of a bad

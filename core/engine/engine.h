@@ -85,6 +85,10 @@ struct lls_engine_options {
    * this one. */
   const struct lls_engine *ends_of;
 
+  /* Layers whose inputs a batch with keeps_hidden keeps, joined to one row for a token,
+   * instead of the rows that the head reads; n_kept_layers 0: none. */
+  uint32_t kept_layers[LLS_EAGLE_LAYERS], n_kept_layers;
+
   /* handle of the engine's rank in its group, the same as its device's; NULL = a single
    * rank */
   struct lls_ranks *ranks;
@@ -237,8 +241,10 @@ int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
  * next submit.
  */
 const void *lls_engine_hidden_rows(const struct lls_engine *, uint32_t sequence);
-/* Returns the bytes of such a row. */
+/* Returns the bytes of such a row that drew a token, and of one that a layer that guesses
+ * reads of the model. */
 size_t lls_engine_hidden_bytes(const struct lls_engine *);
+size_t lls_engine_joined_bytes(const struct lls_engine *);
 /* Returns why no layer can guess for a model on this device, or NULL if one can. shared:
  * tensor parallel ranks compute the model. */
 const char *lls_engine_why_no_heads(const struct lls_device *, bool shared);

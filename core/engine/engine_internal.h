@@ -22,7 +22,9 @@ struct lls_activations {
   void *h;         /* (max_tokens, max(hidden, embed_dim)) a branch's input */
   void *wide;      /* (max_tokens, max(qkv, up columns)) */
   void *narrow;    /* (max_tokens, max(heads head_dim, ffn)) */
-  void *joined;    /* (max_tokens, hidden) hidden rows of a layer that guesses, or NULL */
+  void *joined;    /* (max_tokens, a row's numbers) what a layer that guesses reads */
+  void *entry;     /* (max_tokens, hidden) EAGLE-3's normed embeddings, or NULL */
+  void *kept;      /* (max_tokens, n_kept_layers, hidden) of a model, or NULL */
   void *latent;    /* (max_tokens, rank + rope) of latent models */
   void *picked;    /* (max_logit_rows, hidden) copies of the rows that need logits */
   void *projected; /* (max_logit_rows, embed_dim) if the model has an output projection */
@@ -146,7 +148,7 @@ struct lls_engine {
   /* Rows whose next token is known and gets a score: they are drawn like others, a few
    * at a time */
   uint32_t n_score_rows;
-  bool keeps_hidden;                 /* the batch does */
+  bool keeps_hidden, own_hidden;     /* the batch does, has */
   uint32_t *score_rows;              /* (max_tokens) */
   struct lls_sampling *score_params; /* (max_tokens) */
   /* (max_tokens) pointers into score_params */

@@ -334,6 +334,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
   e->n_logit_rows = e->n_sampled = e->n_kept_logits = 0;
   e->n_score_rows = e->n_pooled_rows = 0;
   e->keeps_hidden = batch->keeps_hidden;
+  e->own_hidden = batch->own_hidden;
   e->restores = e->attends_hidden = false;
   e->scratch_used = 0;
   lls_engine_begin_tails(e);

@@ -141,6 +141,7 @@ static void attend(struct lls_forward *s, uint32_t layer, const void *h)
   const struct lls_attention_shape shape = shape_of(e, layer);
   void *qkv = e->act.wide;
   linear(s, w->qkv, h, LLS_STORE_SET, qkv);
+  lls_engine_add_entry(s, qkv);
   lls_engine_adapt(s, layer, LLS_ADAPTED_QKV, h, qkv);
   if (e->scratch_used > 0 || e->attends_hidden)
     s->ops->hidden_write(s->device, &shape, place->index, h);
@@ -404,6 +405,10 @@ static const void *output(const struct lls_forward *s)
   const struct lls_weights *w = &e->weights;
   if (w->pooler != NULL)
     return classify(s);
+  if (e->config.eagle.rows > 0) { /* its next guess is made of x as it is */
+    norm(s, &w->final_norm, s->x, e->act.h);
+    return e->act.h;
+  }
   if (e->config.final_norm)
     norm(s, &w->final_norm, s->x, s->x);
   if (w->project_out == NULL)
@@ -419,6 +424,7 @@ static void head(const struct lls_forward *s)
   const void *x = output(s);
   if (!lls_engine_is_shared(e)) {
     s->ops->logits(s->device, w->head, x, s->n_rows, e->act.logits);
+    lls_engine_spread_logits(s);
     cap_logits(s);
     return;
   }
@@ -505,7 +511,8 @@ static void pool(const struct lls_forward *all)
 
 void lls_engine_forward(struct lls_engine *e)
 {
-  bool all_rows = e->n_score_rows > 0 || e->n_pooled_rows > 0 || e->keeps_hidden;
+  bool all_rows = e->n_score_rows > 0 || e->n_pooled_rows > 0 ||
+                  (e->keeps_hidden && e->options.n_kept_layers == 0);
   struct lls_forward s = {
       .e = e,
       .ops = e->device->ops,
@@ -516,6 +523,7 @@ void lls_engine_forward(struct lls_engine *e)
   uint32_t last = e->weights.n_layers - 1;
   embed(&s);
   for (uint32_t layer = e->device->is_empty ? last : 0; layer <= last; layer++) {
+    lls_engine_keep_layer(&s, layer);
     lls_engine_make_layer_input(&s, layer);
     lls_engine_predict_streams(&s, layer);
     mix_tokens(&s, layer);

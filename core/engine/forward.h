@@ -45,6 +45,13 @@ void lls_engine_add_layer_input(const struct lls_forward *, uint32_t layer);
  * of the embedding, which x is; keeps the rows that the head reads. */
 void lls_engine_join(const struct lls_forward *);
 void lls_engine_keep_hidden(const struct lls_forward *);
+/* Keeps what a layer reads; adds the embedding's part to EAGLE-3's q, k and v; makes its
+ * logits those of all tokens. */
+void lls_engine_keep_layer(const struct lls_forward *, uint32_t layer);
+void lls_engine_add_entry(const struct lls_forward *, void *qkv);
+void lls_engine_spread_logits(const struct lls_forward *);
+/* Numbers that a row needs in the buffers of this file. */
+size_t lls_engine_joined_numbers(const struct lls_engine *);
 /* Allocates room for a step's hidden rows; copies those of a batch there. */
 int lls_engine_make_joined(struct lls_engine *);
 void lls_engine_bring_hidden(struct lls_engine *, const struct lls_engine_batch *);

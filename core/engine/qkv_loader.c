@@ -241,6 +241,17 @@ int lls_loader_filled_output(struct lls_loader *l, int layer, struct lls_weight 
   return rc;
 }
 
+/* EAGLE-3's q, k and v: the columns of the embedding come before those of the hidden
+ * row. */
+static int load_half(struct lls_loader *l, int layer, const struct lls_part *parts,
+                     size_t half, struct lls_weight **out)
+{
+  size_t hidden = l->config->hidden;
+  const struct lls_range columns = {half * hidden, hidden, 2 * hidden};
+  return lls_loader_matrix(l, layer, parts, 3, columns, half > 0 && l->config->qkv_bias,
+                           out);
+}
+
 int lls_loader_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
 {
   const struct lls_tensor_names *names = l->names;
@@ -260,6 +271,10 @@ int lls_loader_qkv(struct lls_loader *l, int layer, struct lls_weight **out)
     parts[i] = (struct lls_part){
         stacked, lls_range_after(parts[i].rows, before, lls_qkv_columns(c, at))};
     before += rows;
+  }
+  if (c->eagle.rows > 0) {
+    int rc = load_half(l, layer, parts, 0, &l->w->entry);
+    return rc < 0 ? rc : load_half(l, layer, parts, 1, out);
   }
   if (c->value_dim > 0 && !l->source->dummy)
     return load_narrow(l, layer, parts, out);

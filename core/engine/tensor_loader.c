@@ -68,6 +68,8 @@ static void full_name(const struct lls_loader *l, int layer, const char *name,
 {
   if (layer == LLS_NO_LAYER)
     snprintf(full, FULL_NAME_MAX, "%s%s%s", l->prefix, name, suffix);
+  else if (l->names->layer_alone)
+    snprintf(full, FULL_NAME_MAX, "%s%s%s%s", l->prefix, l->names->layers, name, suffix);
   else
     snprintf(full, FULL_NAME_MAX, "%s%s%u.%s%s", l->prefix, l->names->layers,
              (unsigned)layer + l->config->first_layer, name, suffix);

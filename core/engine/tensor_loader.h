@@ -87,6 +87,8 @@ int lls_loader_slopes(struct lls_loader *);
 int lls_loader_xielu(struct lls_loader *, int layer, struct lls_xielu *out);
 /* encoder_loader.c: what an encoder has outside its layers. */
 int lls_loader_encoder_ends(struct lls_loader *);
+/* joined_loader.c: what a layer that guesses has outside of it. */
+int lls_loader_joined_ends(struct lls_loader *);
 /* extras_loader.c: what a layer has of its own inputs, and its scalar. */
 int lls_loader_layer_inputs(struct lls_loader *, int layer, struct lls_layer_weights *);
 /* stream_loader.c: what a layer has of streams and LAUREL; and the model. */

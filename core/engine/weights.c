@@ -56,6 +56,16 @@ static size_t layers_numbers(const struct lls_model_config *c)
   return layers;
 }
 
+/* Returns the numbers of what a layer that guesses has outside of it. */
+static size_t joined_numbers(const struct lls_model_config *c)
+{
+  const struct lls_eagle_config *e = &c->eagle;
+  if (e->rows == 0)
+    return 2 * (size_t)c->hidden * c->hidden;
+  return c->hidden * (LLS_EAGLE_LAYERS * (size_t)e->hidden + lls_qkv_columns(c, 0) +
+                      (e->own_head ? e->rows : 0));
+}
+
 static size_t total_numbers(const struct lls_model_config *whole,
                             const struct lls_shard *shard)
 {
@@ -64,7 +74,7 @@ static size_t total_numbers(const struct lls_model_config *whole,
   size_t projections = c.embed_dim == c.hidden ? 0 : 2 * (size_t)c.hidden * c.embed_dim;
   size_t layers = layers_numbers(&c), ends = 2 * lls_stream_numbers(&c);
   if (c.joins)
-    return layers + 2 * (size_t)c.hidden * c.hidden;
+    return layers + joined_numbers(&c);
   size_t head = c.encoder ? 0 : shard->vocab.n * c.embed_dim;
   return layers + head + projections + ends;
 }
@@ -329,31 +339,10 @@ static int load_ends(struct lls_loader *l)
   return rc;
 }
 
-/* Loads what a layer that guesses has of its own, and takes the model's embedding and
- * head. */
-static int load_joined_ends(struct lls_loader *l)
-{
-  struct lls_weights *w = l->w;
-  const struct lls_tensor_names *n = l->names;
-  const size_t hidden = l->config->hidden;
-  int layer = n->join_in_layer ? 0 : LLS_NO_LAYER, rc = 0;
-  w->borrows_ends = true;
-  w->embedding = l->source->ends->embedding;
-  w->head = l->source->ends->head;
-  for (size_t i = 0; rc == 0 && i < 2; i++)
-    rc = load_one(l, layer, n->join, lls_range_all(hidden),
-                  (struct lls_range){i * hidden, hidden, 2 * hidden}, false, &w->join[i]);
-  if (rc == 0)
-    rc = lls_loader_norm(l, layer, n->join_embedding, &w->join_norm[0]);
-  if (rc == 0)
-    rc = lls_loader_norm(l, layer, n->join_hidden, &w->join_norm[1]);
-  return rc < 0 ? rc : lls_loader_norm(l, layer, n->join_norm, &w->final_norm);
-}
-
 static int load_outside(struct lls_loader *l)
 {
   if (l->config->joins)
-    return load_joined_ends(l);
+    return lls_loader_joined_ends(l);
   return l->config->encoder ? lls_loader_encoder_ends(l) : load_ends(l);
 }
 
@@ -552,8 +541,12 @@ void lls_weights_unload(struct lls_weights *w, struct lls_device *device)
     unload_matrix(device, w->join[i]);
     unload_norm(device, &w->join_norm[i]);
   }
-  if (w->borrows_ends)
-    w->head = w->embedding = NULL;
+  unload_matrix(device, w->entry);
+  free(w->tokens);
+  if (w->borrows_embedding)
+    w->embedding = NULL;
+  if (w->borrows_head)
+    w->head = NULL;
   unload_matrix(device, w->head);
   unload_matrix(device, w->pooler);
   unload_norm(device, &w->pooler_norm);

@@ -101,7 +101,12 @@ struct lls_weights {
    * hidden row, and the norms of both. Embedding and head are the model's. */
   struct lls_weight *join[2];
   struct lls_norm_weights join_norm[2];
-  bool borrows_ends;
+  /* With config.eagle: join[0] is (hidden, 3 of the model's hidden), join_norm[0] the
+   * norm of the embedding; the columns of qkv that read it; the tokens of the head's
+   * rows, rising, or NULL if they are all tokens. */
+  struct lls_weight *entry;
+  int32_t *tokens;
+  bool borrows_embedding, borrows_head;
   float *slopes;      /* (this rank's heads) of ALiBi, or NULL */
   float *v_norm;      /* (head_dim) ones, for values that are normed, or NULL */
   float *inputs_norm; /* (layer_inputs) of the layers' inputs, or NULL */

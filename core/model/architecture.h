@@ -98,6 +98,7 @@ struct lls_tensor_names {
    * join_in_layer: they are named as tensors of the layer. */
   const char *join, *join_embedding, *join_hidden, *join_norm;
   bool join_in_layer;
+  bool layer_alone; /* the layer has no number: layers + name */
 };
 
 struct lls_architecture {
@@ -254,6 +255,11 @@ LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
 #define LLS_TEXT_PREFIXES                                                                \
   .prefixes = {"model.language_model.", "language_model.model.", "model.", ""},          \
   .head_prefix = "language_model."
+
+/* Keeps every product of two sizes far below 64 bits; the error names the size that is
+ * too large. */
+int lls_config_check_sizes(const struct lls_json *, const struct lls_model_config *,
+                           struct lls_error *err);
 
 /* Helpers for configure. */
 /* Marks keys as read that change nothing; the list ends with NULL. */

@@ -263,10 +263,8 @@ static bool has_factors(const float *factors, uint32_t pairs)
 #define HEAD_SIZE_MAX (1 << 12) /* dimensions of a head */
 #define LATENT_MAX    512 /* inputs of a head's matrices: scratch of CPU threads has 576 */
 
-/* Keeps every product of two sizes far below 64 bits; the error names the size that is
- * too large. */
-static int check_sizes(const struct lls_json *json, const struct lls_model_config *c,
-                       struct lls_error *err)
+int lls_config_check_sizes(const struct lls_json *json, const struct lls_model_config *c,
+                           struct lls_error *err)
 {
   const struct {
     const char *what;
@@ -474,7 +472,7 @@ static int configure(const char *folder, const struct lls_json *json, bool encod
   if (rc == 0)
     rc = read_dense(folder, out, err);
   if (rc == 0)
-    rc = check_sizes(json, out, err);
+    rc = lls_config_check_sizes(json, out, err);
   if (rc == 0)
     rc = check_layers(json, out, err);
   if (rc == 0)

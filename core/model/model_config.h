@@ -212,6 +212,19 @@ struct lls_model_sampling {
 
 struct lls_architecture;
 
+/*
+ * A layer that guesses as EAGLE-3 does (arXiv 2503.01840): the hidden row is a product of
+ * the rows that three layers of the model read, and attention reads the normed embedding
+ * with it. It has a head of its own, over a part of the model's tokens.
+ */
+#define LLS_EAGLE_LAYERS 3
+struct lls_eagle_config {
+  uint32_t layers[LLS_EAGLE_LAYERS]; /* of the model, whose inputs are joined */
+  uint32_t hidden;                   /* the model's */
+  uint32_t rows;                     /* tokens that the head knows */
+  bool own_embedding, own_head;      /* else those of the model */
+};
+
 struct lls_model_config {
   const struct lls_architecture *architecture;
 
@@ -292,6 +305,7 @@ struct lls_model_config {
    * hidden row of the model whose text it continues; tensors count layers from here on.
    */
   bool joins;
+  struct lls_eagle_config eagle; /* with joins: an EAGLE-3 layer; else rows = 0 */
   uint32_t first_layer;
   bool heads_behind; /* config.json says that the model has such a layer */
 

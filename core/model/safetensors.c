@@ -304,10 +304,11 @@ static int bytes(struct lls_checkpoint *checkpoint, const char *name, size_t n,
   if (t == NULL)
     return lls_fail(err, -ENOENT, "%s: tensor %s is missing",
                     st->files == NULL ? "model" : st->files->folder, name);
-  if (strcmp(t->type->name, "U8") != 0 || t->bytes != n)
+  bool whole = strcmp(t->type->name, "U8") == 0 || strcmp(t->type->name, "I64") == 0;
+  if (!whole || t->bytes != n)
     return lls_fail(
         err, -EINVAL,
-        "%s: tensor %s has %zu bytes as %s, but config.json makes it %zu as U8",
+        "%s: tensor %s has %zu bytes as %s, but config.json makes it %zu as U8 or I64",
         t->file->path, name, t->bytes, t->type->name, n);
   return lls_tensor_data(t, out, err);
 }

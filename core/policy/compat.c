@@ -121,10 +121,11 @@ static void warn_of_draft_model(const struct lls_instance *in,
 {
   bool asks = LLS_HAS(p, drafter, wants), there = in->drafting.engine != NULL;
   if (asks && !there)
-    lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
-            "has no draft model to ask: [plugins] draft_model names none, and the model "
-            "has no layer that guesses (MTP) which can be used, or llmserve began with "
-            "a drafter that does not ask: then start it with this one");
+    lls_log(
+        in->log, LLS_LOG_WARNING, p->drafter.host->name,
+        "has no draft model to ask: [plugins] draft_model names none that is used, "
+        "and the model has no layer that guesses (MTP) which can be used, or llmserve "
+        "began with a drafter that does not ask: then start it with this one");
   else if (there && !asks)
     lls_log(in->log, LLS_LOG_WARNING, p->drafter.host->name,
             "does not ask the draft model ([plugins] draft_model, or else the model's "

@@ -144,7 +144,8 @@ struct server_cluster {
 /* The draft model of each instance, if [plugins] draft_model names one, or the model has
  * a layer that guesses. */
 struct draft_models {
-  bool heads; /* it is that layer */
+  bool heads; /* it is that layer, or an EAGLE-3 layer in a folder of its own */
+  bool eagle; /* draft_model names such a folder */
   struct lls_model_config model;
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES]; /* NULL: none */

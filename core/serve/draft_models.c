@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Draft models ([plugins] draft_model), or the layer behind the model's last one that was
- * trained to guess (core/model/heads.h), where a drafter asks for guesses: device and
- * engine of a small model for each instance, which guesses for the drafter (core/draft).
- * Each has threads or a context of its own on its instance's cores or GPU, and never runs
- * while the instance does. With tensor parallel ranks rank 0 alone has one, which is
- * whole.
+ * Draft models ([plugins] draft_model), or a layer that was trained to guess for the
+ * model (core/model/heads.h), where a drafter asks for guesses: device and engine of a
+ * small model for each instance, which guesses for the drafter (core/draft). Each has
+ * threads or a context of its own on its instance's cores or GPU, and never runs while
+ * the instance does. With tensor parallel ranks rank 0 alone has one, which is whole.
  */
 #include "core/assembly/options.h"
 #include "core/base/least.h"
 #include "core/draft/draft_model.h"
+#include "core/model/gguf.h"
 #include "core/model/heads.h"
 #include "core/serve/daemon.h"
 
@@ -20,11 +20,17 @@
 
 static int fail(const struct server *s, struct lls_error *err, int rc, const char *why)
 {
-  if (s->draft.heads) /* the layer has no key of its own */
+  if (s->draft.heads && !s->draft.eagle) /* the layer has no key of its own */
     return lls_config_fail(s->config, err, rc, "model", "path",
                            "the layer that guesses (MTP), which drafter %s asks: %s",
                            s->config->policies.drafter.module->descriptor->id, why);
   return lls_config_fail(s->config, err, rc, "plugins", "draft_model", "%s", why);
+}
+
+static const char *layer_name(const struct server *s)
+{
+  return s->draft.eagle ? "the EAGLE-3 layer ([plugins] draft_model)"
+                        : "the model's layer that guesses (MTP)";
 }
 
 /* Returns the first id that is not the same token in both; -1: there is none. */
@@ -79,7 +85,14 @@ static bool is_named(const struct server *s)
 
 bool server_has_draft_model(const struct server *s)
 {
-  return is_named(s) || s->draft.heads;
+  return (is_named(s) && !s->draft.eagle) || s->draft.heads;
+}
+
+/* Returns true if the drafter asks for guesses of a model. */
+static bool asks(const struct lls_config *c)
+{
+  return lls_config_drafts(c) && c->plugins.max_drafts > 0 &&
+         c->policies.drafter.module->drafter.wants != NULL;
 }
 
 /* Looks for the model's own layer that guesses, if the drafter asks for guesses. */
@@ -87,8 +100,7 @@ static int read_heads(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
   struct lls_error why = {0};
-  if (s->model.encoder || !lls_config_drafts(c) || c->plugins.max_drafts == 0 ||
-      c->policies.drafter.module->drafter.wants == NULL)
+  if (s->model.encoder || !asks(c))
     return 0;
   int rc = lls_heads_config_read(c->model.path, c->model.load_format == LLS_LOAD_DUMMY,
                                  &s->model, &s->draft.model, &why);
@@ -102,13 +114,31 @@ static int read_heads(struct server *s, struct lls_error *err)
                                lls_error_text(&why, rc));
 }
 
+/* Uses an EAGLE-3 layer if the drafter asks for guesses, but not beside a GGUF file,
+ * where nothing has compared its guesses with those of a reference. */
+static void use_eagle(struct server *s)
+{
+  bool is_gguf = lls_is_gguf(s->config->model.path);
+  s->draft.heads = asks(s->config) && !is_gguf;
+  if (is_gguf)
+    lls_log(&s->log, LLS_LOG_WARNING, "model", "%s is not used: the model is a GGUF file",
+            layer_name(s));
+}
+
 int server_read_draft_model(struct server *s, struct lls_error *err)
 {
   struct lls_error why = {0};
   const char *path = s->config->plugins.draft_model;
   if (!is_named(s))
     return read_heads(s, err);
-  int rc = lls_model_config_read(path, &s->draft.model, &why);
+  int rc = lls_eagle_config_read(path, &s->model, &s->draft.model, &why);
+  s->draft.eagle = rc == 0;
+  if (rc == 0)
+    use_eagle(s);
+  if (rc != -ENOENT)
+    return rc < 0 ? fail(s, err, rc, lls_error_text(&why, rc)) : 0;
+  why = (struct lls_error){0};
+  rc = lls_model_config_read(path, &s->draft.model, &why);
   if (rc == 0 && keeps_states(&s->draft.model))
     rc = lls_fail(&why, -ENOTSUP,
                   "layers of %s keep states; those of a draft model keep keys and values",
@@ -128,8 +158,7 @@ static void check_heads(struct server *s, uint32_t i)
   if (!s->draft.heads || why == NULL)
     return;
   s->draft.heads = false;
-  lls_log(&s->log, LLS_LOG_WARNING, "engine",
-          "the model's layer that guesses (MTP) is not used: %s", why);
+  lls_log(&s->log, LLS_LOG_WARNING, "engine", "%s is not used: %s", layer_name(s), why);
 }
 
 int server_create_draft_device(struct server *s, uint32_t i, struct lls_error *err)
@@ -156,10 +185,10 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
   uint32_t longest = (uint32_t)c->engine.max_context;
-  const bool heads = s->draft.heads;
+  const bool heads = s->draft.heads, own = !heads || s->draft.eagle; /* folder */
   const struct lls_engine_options o = {
-      .model_path = heads ? c->model.path : c->plugins.draft_model,
-      .weights = heads ? (enum lls_weight_format)c->model.weights : LLS_WEIGHTS_AUTO,
+      .model_path = own ? c->plugins.draft_model : c->model.path,
+      .weights = own ? LLS_WEIGHTS_AUTO : (enum lls_weight_format)c->model.weights,
       .ends_of = heads ? s->engines[i] : NULL,
       .dummy = c->model.load_format == LLS_LOAD_DUMMY,
       .cache_element = s->draft.model.dtype == LLS_F32 ? LLS_F32 : LLS_BF16,
@@ -190,8 +219,7 @@ int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *er
     s->draft.devices[i]->ops->destroy(s->draft.devices[i]);
     s->draft.devices[i] = NULL;
     lls_log(&s->log, LLS_LOG_WARNING, "engine",
-            "the model's layer that guesses (MTP) is not used: %s; a smaller [plugins] "
-            "draft_cache may do",
+            "%s is not used: %s; a smaller [plugins] draft_cache may do", layer_name(s),
             lls_error_text(&why, rc));
     return 0;
   }
@@ -203,8 +231,8 @@ int server_create_draft_model(struct server *s, uint32_t i, struct lls_error *er
     lls_log(&s->log, LLS_LOG_INFO, "engine",
             "draft model %s: weights %zu MiB, cache for %zu tokens in %lld MiB, context "
             "%u",
-            s->draft.heads ? "(the model's layer that guesses)"
-                           : s->config->plugins.draft_model,
+            s->draft.heads && !s->draft.eagle ? "(the model's layer that guesses)"
+                                              : s->config->plugins.draft_model,
             lls_engine_weight_bytes(e) >> 20, lls_pool_tokens(pool, pool->device_units),
             (long long)(s->config->plugins.draft_cache >> 20),
             lls_engine_caps(e)->max_context);

@@ -4,6 +4,7 @@
  * them and share the weights, which are read-only.
  */
 #include <sched.h>
+#include <string.h>
 
 #include "core/assembly/options.h"
 #include "core/base/text.h"
@@ -152,6 +153,10 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   options.progress_context = s;
   options.instances = s->instances.n;
   server_leave_room_for_draft(s, i, &options);
+  if (s->draft.heads && s->draft.eagle) {
+    memcpy(options.kept_layers, s->draft.model.eagle.layers, sizeof options.kept_layers);
+    options.n_kept_layers = LLS_EAGLE_LAYERS;
+  }
   int rc = lls_engine_create(&options, &s->model, s->devices[i], &s->engines[i], err);
   if (rc < 0)
     return rc;

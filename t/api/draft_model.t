@@ -40,7 +40,7 @@ is $server->stop, 0, 'the server ends';
 # ---- no draft model -------------------------------------------------------------------
 $script = Script->new(answers => [$text], rest => $drafts->('model', ''));
 $server = $script->server;
-like $server->log, qr/drafter model\S* has no draft model to ask: \[plugins\] draft_model names none, and the model has no layer/, 'the log says that there is none';
+like $server->log, qr/drafter model\S* has no draft model to ask: \[plugins\] draft_model names none that is used, and the model has no layer/, 'the log says that there is none';
 is $script->chat(0, { @ask })->{json}{choices}[0]{message}{content}, $text, '  and the text is the same';
 is $server->stop, 0, '  and the server ends';
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Layers that guess (core/draft/head_rows.c): the guesses are those that torch computes
- * by the same weights (tools/make_draft_heads.py), also after wrong guesses, with prompts
- * in parts, and after preemptions; texts are those of a run without it; a layer that is
- * not there, or cannot be used, is refused with a sentence.
+ * by the same weights (tools/make_draft_heads.py, tools/make_eagle.py), also after wrong
+ * guesses, with prompts in parts, and after preemptions; texts are those of a run without
+ * it; a layer that is not there, or cannot be used, is refused with a sentence.
  */
 #include "t/draft_models.h"
 
@@ -12,7 +12,7 @@
 #include "core/model/heads.h"
 
 #define GUESSES 3
-#define PROMPTS 2
+#define PROMPTS 8 /* at most */
 
 static const char *const models[] = {"qwen3.5", "qwen3.5-moe", "qwen3-next",
                                      "deepseek-v3", "glm-4.5"};
@@ -21,17 +21,19 @@ static const char *const models[] = {"qwen3.5", "qwen3.5-moe", "qwen3-next",
 /* expected[p][i]: the guesses of torch behind the first 1 + i tokens of the answer to
  * prompt p. */
 static int32_t expected[PROMPTS][REFERENCE_MAX_TOKENS][GUESSES];
-static uint32_t compared, different;
+static uint32_t compared, different, prompts;
 
-static void read_guesses(const char *model)
+static void read_guesses_of(const char *folder)
 {
   char path[256];
   const char *root = getenv("LLS_SRCDIR");
-  snprintf(path, sizeof path, "%s/t/data/models/%s-mtp/heads.json",
-           root != NULL ? root : ".", model);
+  snprintf(path, sizeof path, "%s/t/data/models/%s/heads.json", root != NULL ? root : ".",
+           folder);
   json_t *file = json_load_file(path, 0, NULL);
   assert_non_null(file);
-  for (size_t p = 0; p < PROMPTS; p++) {
+  prompts = (uint32_t)json_array_size(json_object_get(file, "prompts"));
+  assert_in_range(prompts, 1, PROMPTS);
+  for (size_t p = 0; p < prompts; p++) {
     const json_t *prompt = json_array_get(json_object_get(file, "prompts"), p);
     const json_t *list = json_object_get(prompt, "guesses");
     assert_in_range(json_array_size(list), TOKENS, REFERENCE_MAX_TOKENS);
@@ -44,9 +46,16 @@ static void read_guesses(const char *model)
   compared = different = 0;
 }
 
+static void read_guesses(const char *model)
+{
+  char folder[64];
+  snprintf(folder, sizeof folder, "%s-mtp", model);
+  read_guesses_of(folder);
+}
+
 static void check(const struct lls_request *r, const struct lls_draft *d)
 {
-  uint32_t prompt = (uint32_t)atoi(r->label) % PROMPTS;
+  uint32_t prompt = (uint32_t)atoi(r->label) % prompts;
   for (uint32_t i = 0; i < d->n_candidates && i < GUESSES; i++) {
     compared++;
     different += d->candidates[i] != expected[prompt][r->generated_tokens - 1][i];
@@ -164,6 +173,104 @@ static void test_little_room_and_little_time(void **state)
   assert_true(drafter.given == drafter.wants);
 }
 
+/* ---- EAGLE-3 --------------------------------------------------------------------- */
+
+/* The first has an embedding and a head of the model's tokens in common with it, and a
+ * list of layers; the second an embedding of its own, all tokens and the usual layers. */
+static const struct {
+  const char *model, *folder;
+} eagles[] = {{"llama", "llama-eagle3"}, {"command-r7b", "command-r7b-eagle3"}};
+#define EAGLES (sizeof eagles / sizeof *eagles)
+
+static struct run run_of_eagle(size_t i)
+{
+  return (struct run){.model = eagles[i].model,
+                      .draft = eagles[i].folder,
+                      .heads = true,
+                      .weights = LLS_WEIGHTS_F32};
+}
+
+/* Guesses as they come, wrong ones, the answer, and guesses behind prompts in parts. */
+static void test_eagle_guesses_are_those_of_torch(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < EAGLES; i++)
+    for (int way = 0; way < 4; way++) {
+      struct run run = run_of_eagle(i);
+      run.spoils = way == 1;
+      run.knows = way == 2;
+      run.rows = way == 3 ? 3 : 0;
+      run.preempt = way == 3 ? 7 : 0;
+      run.sees = check;
+      read_guesses_of(eagles[i].folder);
+      compare(&run);
+      assert_int_equal(different, 0);
+      assert_true(compared > REQUESTS * TOKENS / 4);
+    }
+}
+
+static void test_eagle_text_is_the_same(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < EAGLES; i++)
+    for (int way = 1; way < WAYS; way++) {
+      struct run run = run_of_eagle(i);
+      run.set = ways[way];
+      compare(&run);
+      assert_true(drafter.drafted > REQUESTS * TOKENS / 2);
+    }
+  struct run run = run_of_eagle(0);
+  run.blocks = 8;
+  run.set = warm;
+  compare(&run);
+  assert_true(drafter.given > 0);
+}
+
+static void read_model(const char *name, struct lls_model_config *out)
+{
+  struct lls_error err = {0};
+  char path[512];
+  const char *root = getenv("LLS_SRCDIR");
+  snprintf(path, sizeof path, "%s/t/data/models/%s", root != NULL ? root : ".", name);
+  assert_int_equal(lls_model_config_read(path, out, &err), 0);
+}
+
+static int read_eagle(const char *name, const struct lls_model_config *model,
+                      struct lls_model_config *out, struct lls_error *err)
+{
+  char path[512];
+  const char *root = getenv("LLS_SRCDIR");
+  snprintf(path, sizeof path, "%s/t/data/models/%s", root != NULL ? root : ".", name);
+  return lls_eagle_config_read(path, model, out, err);
+}
+
+static void test_which_folders_fit(void **state)
+{
+  struct lls_model_config llama, other, out;
+  struct lls_error err = {0};
+  (void)state;
+  read_model("llama", &llama);
+  read_model("command-r7b", &other);
+  assert_int_equal(read_eagle("llama-eagle3", &llama, &out, &err), 0);
+  assert_int_equal(out.eagle.layers[0], 0);
+  assert_int_equal(out.eagle.layers[2], 1);
+  assert_int_equal(out.eagle.rows, 200);
+  assert_false(out.eagle.own_embedding);
+  assert_int_equal(read_eagle("command-r7b-eagle3", &other, &out, &err), 0);
+  assert_int_equal(out.eagle.layers[0], 2);
+  assert_int_equal(out.eagle.layers[2], 1);
+  assert_true(out.eagle.own_embedding);
+  assert_int_equal(read_eagle("llama", &llama, &out, &err), -ENOENT); /* a model */
+  assert_int_equal(read_eagle("llama-eagle3", &other, &out, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "rows of 64 numbers and 256 tokens"));
+  llama.embed_dim = 32; /* the folder has no embedding */
+  assert_int_equal(read_eagle("llama-eagle3", &llama, &out, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "the model's have 32"));
+  llama.layers = 1;
+  assert_int_equal(read_eagle("llama-eagle3", &llama, &out, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "rows of layer 1 of a model of 1 layers"));
+}
+
 static int read_heads(const char *model, bool dummy, struct lls_model_config *out,
                       struct lls_error *err)
 {
@@ -201,6 +308,9 @@ int main(void)
       cmocka_unit_test(test_text_is_the_same_at_any_temperature),
       cmocka_unit_test(test_little_room_and_little_time),
       cmocka_unit_test(test_which_models_have_such_a_layer),
+      cmocka_unit_test(test_eagle_guesses_are_those_of_torch),
+      cmocka_unit_test(test_eagle_text_is_the_same),
+      cmocka_unit_test(test_which_folders_fit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
