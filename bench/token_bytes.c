@@ -111,7 +111,7 @@ static void fill_numbers(struct bench *b, enum lls_dtype type, size_t n)
     memcpy(b->numbers + i, &scale, sizeof scale);
 }
 
-/* All of them have the same numbers. */
+/* Creates n experts, all with the same numbers. */
 static struct lls_experts *create_experts(struct bench *b, enum lls_dtype type,
                                           uint32_t n, size_t rows, size_t columns,
                                           double *bytes_of_one)

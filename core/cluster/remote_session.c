@@ -19,7 +19,7 @@
 struct guest {
   UT_hash_handle hh;
   struct guest *prev, *next;        /* links of lls_guests.closing */
-  struct lls_session_note *waiting; /* of ended requests, until process 0 sends more */
+  struct lls_session_note *waiting; /* of ended requests: process 0 has not said how */
   struct lls_session_note closing;
   struct lls_live_session here;
   char name[LLS_GUEST_NAME_BYTES + 1];

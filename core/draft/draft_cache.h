@@ -50,8 +50,8 @@ void lls_draft_cache_drop(struct lls_draft_cache *, uint32_t slot);
  * sequence then has given its blocks up, so that others, which are in use, too, go on. */
 bool lls_draft_cache_reserve(struct lls_draft_cache *, struct lls_draft_sequence *,
                              uint32_t tokens, uint64_t now);
-/* The same for a guess, which is not worth what the sequence has computed: if there is no
- * room, the sequence keeps its blocks. */
+/* Reserves blocks as lls_draft_cache_reserve does, for one more guess. If there is no
+ * room the sequence keeps the blocks that it has. */
 bool lls_draft_cache_extend(struct lls_draft_cache *, struct lls_draft_sequence *,
                             uint32_t tokens, uint64_t now);
 /* Makes `computed` what the cache has of this text: guesses that did not become text are

@@ -184,6 +184,14 @@ static inline void lls_live_name_blocks(struct lls_live *live)
   live->view.n_keys = live->keys.n;
 }
 
+/* Returns how many keys name blocks that were computed whole. */
+static inline uint32_t lls_live_cached_keys(const struct lls_live *live)
+{
+  uint32_t block_tokens = live->keys.block_tokens;
+  uint32_t n = block_tokens > 0 ? live->view.cached_tokens / block_tokens : 0;
+  return n < live->keys.n ? n : live->keys.n;
+}
+
 /* Returns how many prompt tokens are still to be scored. */
 static inline uint32_t lls_live_unscored(const struct lls_live *live)
 {

@@ -42,16 +42,14 @@ void lls_session_part_init(struct lls_live_session *s, uint64_t id, uint32_t ten
 
 struct lls_session_note *lls_session_note_left(const struct lls_live *live)
 {
-  uint32_t block_tokens = live->keys.block_tokens;
-  uint32_t n = block_tokens > 0 ? live->view.cached_tokens / block_tokens : 0;
-  n = n < live->keys.n ? n : live->keys.n;
+  uint32_t n = lls_live_cached_keys(live);
   struct lls_session_note *note = malloc(sizeof *note + n * sizeof *note->keys);
   if (note == NULL)
     return NULL;
   *note = (struct lls_session_note){.kind = LLS_SESSION_LEFT,
                                     .request = live->view.id,
                                     .n_keys = n,
-                                    .tokens = n * block_tokens};
+                                    .tokens = n * live->keys.block_tokens};
   note->keys = (struct lls_key *)(note + 1);
   if (n > 0)
     memcpy(note->keys, live->keys.all, n * sizeof *note->keys);

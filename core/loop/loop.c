@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/channel/channel.h"
+#include "core/cluster/remote_session.h"
 #include "core/cost/samples.h"
 #include "core/engine/engine.h"
 #include "core/instance/block_events.h"
@@ -21,7 +22,6 @@
 #include "core/instance/lists.h"
 #include "core/instance/outbox.h"
 #include "core/instance/request.h"
-#include "core/cluster/remote_session.h"
 #include "core/loop/hang.h"
 #include "core/loop/instance_life.h"
 #include "core/loop/loop_internal.h"

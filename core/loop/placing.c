@@ -129,9 +129,8 @@ void lls_placing_note(struct lls_loop *l, const struct lls_live *live)
   if (l->n == 1 || v->instance >= l->n)
     return;
   struct lls_sent_keys *sent = &l->threads[v->instance].sent;
-  uint32_t cached = v->cached_tokens / live->keys.block_tokens;
   if (sent->all != NULL)
-    lls_sent_note(sent, live->keys.all, cached < live->keys.n ? cached : live->keys.n);
+    lls_sent_note(sent, live->keys.all, lls_live_cached_keys(live));
 }
 
 struct lls_step_thread *lls_placing_again(struct lls_loop *l, uint32_t prompt_tokens)

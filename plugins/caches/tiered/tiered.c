@@ -124,7 +124,8 @@ static int begin(void *self)
 {
   struct tiered *m = self;
   bool may_wait = m->params.to_host && m->n_paced == 0;
-  m->side.most_leaving = may_wait ? tiered_link_units(m) : 0;
+  m->link_units = tiered_link_units(m);
+  m->side.most_leaving = may_wait ? m->link_units : 0;
   return lls_pol_face_begin(m);
 }
 

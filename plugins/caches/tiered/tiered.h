@@ -44,6 +44,7 @@ struct tiered {
   uint32_t last_transfer;
   bool *paced;      /* (n_slots) requests with a deadline for the times between tokens */
   uint32_t n_paced; /* of them; without those that another generation admitted */
+  uint32_t link_units; /* see tiered_link_units; of this transaction */
 };
 
 static inline uint32_t slot_of(const struct tiered *m, const struct lls_pol_sequence *s)

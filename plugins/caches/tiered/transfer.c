@@ -223,7 +223,7 @@ static void list_some(struct tiered *m, const struct lls_pol_sequence *s, uint64
 
 void tiered_list_transfers(struct tiered *m)
 {
-  uint64_t left = m->n_moving > 0 || m->params.to_host ? tiered_link_units(m) : 0;
+  uint64_t left = m->n_moving > 0 || m->params.to_host ? m->link_units : 0;
   uint64_t leaving = m->side.leaving_units; /* have the link first, but for a block */
   left = left > leaving ? left - leaving : left > 0;
   for (uint32_t where = LLS_POL_ON_DEVICE; where <= LLS_POL_ON_HOST; where++)

@@ -14,7 +14,7 @@
 #include "ngram/lookup.h"
 
 static const struct lls_param parameters[] = {
-    LOOKUP_PARAMETERS(struct lookup_params),
+    LOOKUP_PARAMETERS,
 };
 
 /* The repetition that was found for a request, when it had `length` tokens. */

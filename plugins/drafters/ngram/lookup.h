@@ -16,14 +16,14 @@ struct lookup_params {
   int64_t min_match, memory, pace;
 };
 
-#define LOOKUP_PARAMETERS(TYPE)                                                          \
-  LLS_PARAM_INT(TYPE, min_match, "2", 1, 64, "tokens",                                   \
+#define LOOKUP_PARAMETERS                                                                \
+  LLS_PARAM_INT(struct lookup_params, min_match, "2", 1, 64, "tokens",                   \
                 "fewest tokens at the end of a text that must occur earlier in it",      \
                 .flags = LLS_PARAM_RELOADABLE),                                          \
-      LLS_PARAM_BYTES(TYPE, memory, "256MiB", 65536, 1125899906842624,                   \
+      LLS_PARAM_BYTES(struct lookup_params, memory, "256MiB", 65536, 1125899906842624,   \
                       "most memory of all texts together, some 150 bytes a token",       \
                       .flags = LLS_PARAM_RELOADABLE),                                    \
-      LLS_PARAM_INT(TYPE, pace, "512", 1, 1e6, "tokens",                                 \
+      LLS_PARAM_INT(struct lookup_params, pace, "512", 1, 1e6, "tokens",                 \
                     "tokens of a prompt that are read between two steps",                \
                     .flags = LLS_PARAM_RELOADABLE)
 

@@ -14,7 +14,7 @@
 #include "lookup.h"
 
 static const struct lls_param parameters[] = {
-    LOOKUP_PARAMETERS(struct lookup_params),
+    LOOKUP_PARAMETERS,
 };
 
 struct ngram {
