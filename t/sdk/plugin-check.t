@@ -238,4 +238,16 @@ ok($status == 2 && $out =~ /expected KEY=VALUE/, 'a parameter without a value');
 ok($status == 1 && $out =~ /has no parameter speed/, 'a parameter it does not have');
 ($status, $out) = check('--cache=nobody', $broken);
 ok($status == 2 && $out =~ /no cache 'nobody'/, 'a companion that is not there');
+# ---- how much it prints, and in which colour
+my @one = ("$build/.libs/scheduler_fcfs.so", '--time-limit=0', '--only=a request alone');
+is((check(@one, '--quiet'))[1] =~ s/^# verdict: .* keeps the contract: .*\n\z//mr, '', '--quiet: of a fit plugin the verdict alone');
+like((check($broken, '--time-limit=0', '--only=a request alone', '--set=mode=lies', '--quiet'))[1], qr/\Anot ok 2 - .*\n(?:#   .*\n)+# verdict: .* is not fit to serve: /, '  of another its faults, too');
+unlike((check(@one))[1], qr/\e/, 'no colour in a file');
+SKIP: {
+  skip 'no script, which makes a terminal', 2 if system('command -v script >/dev/null') != 0;
+  my $quoted = join ' ', "'$build/llmserve-plugin-check'", map {"'$_'"} @one;
+  my $shown = sub { my ($set) = @_; my $command = "$set $quoted" =~ s/"/\\"/gr; return scalar qx(script -qec "$command" /dev/null </dev/null) };
+  like($shown->('env -u NO_COLOR'), qr/^\e\[32mok\e\[0m 1 - /m, 'colour on a terminal');
+  unlike($shown->('env NO_COLOR=1'), qr/\e/, '  unless NO_COLOR is set');
+}
 done_testing;

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../api", "$FindBin::Bin/../sim";
+use JSON::PP;
 use LlmServer;
 use List::Util qw(sum);
 use Sim;
@@ -88,6 +89,18 @@ is $cached->{'its perplexity'}, $same->{perplexity}, '  the reference has K and 
 cmp_ok $cached->{'mean KL divergence'}, '>', 1e-6, '  from which int8 diverges';
 cmp_ok $cached->{'mean KL divergence'}, '<', $coarse->{'mean KL divergence'} / 50, '  by little: it is a cache of 8 bits';
 like $cached->{out}, qr/^model: .*, cache int8$/m, '  and the report says so';
+
+# ---- as JSON --------------------------------------------------------------------------------
+
+my ($status, $out, $err) = run('llmserve-perplexity', @few, '--weights', 'int4', '--against', 'f32', '--json');
+is "$status$err", '0', '--json';
+my $json = decode_json($out);
+is sprintf('%.4f', $json->{perplexity}), $coarse->{perplexity}, '  the same perplexity';
+is sprintf('%.6f', $json->{kl_divergence}), $coarse->{'mean KL divergence'}, '  the same divergence';
+is sprintf('%.3f', 100 * $json->{same_likeliest_token}), $coarse->{'same likeliest token'}, '  the same agreement, from 0 to 1';
+is_deeply [@$json{qw(weights reference_weights windows context scored_tokens)}], ['int4', 'f32', 2, 64, 62], '  of the same windows';
+is_deeply [grep { !exists $json->{"${_}_error"} } qw(perplexity reference_perplexity ratio kl_divergence same_likeliest_token)], [],
+    '  each with one standard error';
 
 # ---- what cannot be scored ------------------------------------------------------------------
 

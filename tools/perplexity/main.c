@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ struct options {
   int64_t weights, cache, against;
   const char *reference;
   int64_t context, chunks, threads;
-  bool help, version;
+  bool json, quiet, help, version;
 };
 
 #define OPTIONS struct options
@@ -63,6 +64,8 @@ static const struct lls_param params[] = {
     INT(context, "512", 4, 1 << 24, "tokens", "of a window"),
     INT(chunks, "0", 0, 1 << 30, "windows", "score only the first ones; 0: all"),
     INT(threads, "0", 0, 4096, "", "0: one per core"),
+    FLAG(json, "false", "print the report as a JSON object, and no progress"),
+    FLAG(quiet, "false", "show no progress"),
     FLAG(help, "false", "show this"),
     FLAG(version, "false", "show the version"),
 };
@@ -216,7 +219,8 @@ static int score(struct tool *t, struct lls_error *err)
 {
   struct lls_progress progress;
   int rc = 0;
-  lls_progress_begin(&progress, true, "llmserve-perplexity");
+  lls_progress_begin(&progress, !t->options.quiet && !t->options.json,
+                     "llmserve-perplexity");
   for (uint32_t i = 0; rc == 0 && i < t->n_chunks; i++) {
     rc = score_window(t, t->tokens + (size_t)i * (size_t)t->options.context, err);
     char more[40];
@@ -267,6 +271,55 @@ static void print(const struct tool *t)
     print_comparison(t);
 }
 
+/* Adds NAME and NAME_error, one standard error, to the report. */
+static void add_measured(json_t *report, const char *name, double x, double error)
+{
+  char error_name[64];
+  snprintf(error_name, sizeof error_name, "%s_error", name);
+  json_object_set_new(report, name, json_real(x));
+  json_object_set_new(report, error_name, json_real(error));
+}
+
+static void add_exp(json_t *report, const char *name, const struct lls_mean *m)
+{
+  double x = exp(m->mean);
+  add_measured(report, name, x, x * lls_mean_error(m));
+}
+
+static void add_comparison(json_t *report, const struct tool *t)
+{
+  const struct lls_score *s = &t->score;
+  json_object_set_new(report, "reference", json_string(reference_model(&t->options)));
+  json_object_set_new(report, "reference_weights",
+                      json_string(weight_names[reference_weights(&t->options)]));
+  add_exp(report, "reference_perplexity", &s->reference_loss);
+  add_exp(report, "ratio", &s->difference);
+  add_measured(report, "kl_divergence", s->divergence.mean,
+               lls_mean_error(&s->divergence));
+  add_measured(report, "same_likeliest_token", s->agreement.mean,
+               lls_mean_error(&s->agreement));
+}
+
+/* The members of `print` as a JSON object. A name that is not UTF-8 has no member. */
+static int print_json(const struct tool *t, struct lls_error *err)
+{
+  const struct options *o = &t->options;
+  json_t *report = json_pack(
+      "{s:s*, s:s, s:s, s:s*, s:I, s:I, s:I, s:I}", "model", o->model, "weights",
+      weight_names[o->weights], "cache", o->cache == CACHE_INT8 ? "int8" : "auto", "text",
+      o->file, "tokens", (json_int_t)t->n_tokens, "context", (json_int_t)o->context,
+      "windows", (json_int_t)t->n_chunks, "scored_tokens", (json_int_t)t->score.loss.n);
+  add_exp(report, "perplexity", &t->score.loss);
+  if (t->compares)
+    add_comparison(report, t);
+  int rc = report == NULL || json_dumpf(report, stdout, JSON_INDENT(2)) != 0
+               ? lls_fail(err, -ENOMEM, "the report cannot be made")
+               : 0;
+  putchar('\n');
+  json_decref(report);
+  return rc;
+}
+
 /* ---- the command ------------------------------------------------------------------- */
 
 static void help(struct options *o)
@@ -301,7 +354,9 @@ static int measure(struct tool *t, struct lls_error *err)
     rc = open_reference(t, err);
   if (rc == 0)
     rc = score(t, err);
-  if (rc == 0)
+  if (rc == 0 && t->options.json)
+    rc = print_json(t, err);
+  else if (rc == 0)
     print(t);
   if (rc == 0 && (fflush(stdout) != 0 || ferror(stdout)))
     rc = lls_fail(err, -EIO, "the report cannot be written");

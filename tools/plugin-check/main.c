@@ -34,6 +34,7 @@ static const char usage[] =
     "\n"
     "  -x, --fail-fast         make no more checks after one that fails\n"
     "      --only=WORDS        no check but that it loads and those with these words\n"
+    "  -q, --quiet             print only checks that fail, and the verdict\n"
     "  -s, --set=KEY=VALUE     a parameter of the plugin, as in llmserve.ini\n"
     "      --scheduler=NAME    companion instead of fcfs and sarathi in turn\n"
     "      --cache=NAME        companion instead of paged and tiered\n"
@@ -45,7 +46,8 @@ static const char usage[] =
     "  -h, --help              show this\n"
     "  -V, --version           show the version\n"
     "\n"
-    "Prints TAP, then a verdict. Status: 0 fit to serve, 1 not, 2 wrong usage.\n"
+    "Prints TAP, then a verdict; on a terminal in colour, unless NO_COLOR is set. "
+    "Status: 0 fit to serve, 1 not, 2 wrong usage.\n"
     "Companions are looked for in the folders of LLS_PLUGIN_PATH (separated by\n"
     "colons), then in\n%s.\n";
 
@@ -174,9 +176,25 @@ static void run_check(const struct check *check, const struct subject *s, char *
 
 /* ---- TAP ---------------------------------------------------------------------- */
 
+static bool quiet;
+/* Sequences of a terminal around what failed and what did not; empty elsewhere. */
+static const char *red = "", *green = "", *plain = "";
+
+/* https://no-color.org: a variable that is set and not empty turns colours off. */
+static void choose_colours(void)
+{
+  const char *no = getenv("NO_COLOR");
+  if (isatty(STDOUT_FILENO) != 1 || (no != NULL && no[0] != '\0'))
+    return;
+  red = "\033[31m", green = "\033[32m", plain = "\033[0m";
+}
+
 static void report(const char *name, uint32_t number, const struct outcome *o)
 {
-  printf("%sok %u - %s", o->n_found > 0 ? "not " : "", number, name);
+  if (quiet && o->n_found == 0)
+    return;
+  printf("%s%sok%s %u - %s", o->n_found > 0 ? red : green, o->n_found > 0 ? "not " : "",
+         plain, number, name);
   if (o->n_found == 0 && o->skipped[0] != '\0')
     printf(" # SKIP %s", o->skipped);
   printf("\n");
@@ -202,12 +220,14 @@ static void count(struct tally *t, const char *name, const struct outcome *o)
 static void verdict(const struct subject *s, const struct tally *t, const char *version)
 {
   if (t->failed > 0)
-    printf("# verdict: %s is not fit to serve: %u of %u checks failed; the first: %s\n",
-           s->path, t->failed, t->made, t->first);
+    printf("# verdict: %s%s is not fit to serve%s: %u of %u checks failed; the first: "
+           "%s\n",
+           red, s->path, plain, t->failed, t->made, t->first);
   else
-    printf("# verdict: %s %s %s keeps the contract: %u checks passed, %u did not apply\n",
-           lls_plugin_kind_name(s->kind), s->id, version, t->made - t->skipped,
-           t->skipped);
+    printf("# verdict: %s%s %s %s keeps the contract%s: %u checks passed, %u did not "
+           "apply\n",
+           green, lls_plugin_kind_name(s->kind), s->id, version, plain,
+           t->made - t->skipped, t->skipped);
 }
 
 /* Returns true if no further check is useful, as with a plugin that hangs. */
@@ -227,7 +247,8 @@ static int run_checks(struct subject *s, char *where)
   struct tally t = {0};
   struct outcome o;
   run_check(&loads, s, where, &o);
-  printf("TAP version 13\n");
+  if (!quiet)
+    printf("TAP version 13\n");
   report(loads.name, 1, &o);
   count(&t, loads.name, &o);
   sscanf(o.identity, "%u %63s %63s", &s->kind, id, version);
@@ -240,7 +261,8 @@ static int run_checks(struct subject *s, char *where)
     report(checks[i].name, t.made + 1, &o);
     count(&t, checks[i].name, &o);
   }
-  printf("1..%u\n", t.made);
+  if (!quiet)
+    printf("1..%u\n", t.made);
   verdict(s, &t, version);
   return t.failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -333,6 +355,9 @@ static int take(struct arguments *a, int option, char *value)
   case 'x':
     a->subject.fail_fast = true;
     return 0;
+  case 'q':
+    quiet = true;
+    return 0;
   case 'o':
     a->subject.only = value;
     return 0;
@@ -378,13 +403,14 @@ static int parse(int argc, char **argv, struct arguments *a)
       {"seed", required_argument, NULL, 'n'},
       {"time-limit", required_argument, NULL, 't'},
       {"patience", required_argument, NULL, 'w'},
+      {"quiet", no_argument, NULL, 'q'},
       {"fail-fast", no_argument, NULL, 'x'},
       {"only", required_argument, NULL, 'o'},
       {"help", no_argument, NULL, 'h'},
       {"version", no_argument, NULL, 'V'},
       {NULL, 0, NULL, 0},
   };
-  for (int c; (c = getopt_long(argc, argv, "xs:hV", options, NULL)) != -1;) {
+  for (int c; (c = getopt_long(argc, argv, "xqs:hV", options, NULL)) != -1;) {
     int rc = take(a, c, optarg);
     if (rc != 0)
       return rc;
@@ -417,6 +443,7 @@ int main(int argc, char **argv)
   a.subject.parameters = a.parameters;
   if (find_companions(&a.subject) < 0)
     return EXIT_USAGE;
+  choose_colours();
   char *where =
       mmap(NULL, WHERE_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return where == MAP_FAILED ? EXIT_FAILURE : with_model(&a.subject, where);
