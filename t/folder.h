@@ -39,6 +39,15 @@ static inline void folder_write_text(const struct folder *f, const char *name,
   folder_write(f, name, text, strlen(text));
 }
 
+/* Writes a text to a path whose folders it creates. */
+static inline void folder_put(const struct folder *f, const char *path, const char *text)
+{
+  char command[512];
+  snprintf(command, sizeof command, "mkdir -p \"$(dirname %s/%s)\"", f->path, path);
+  assert_int_equal(system(command), 0);
+  folder_write_text(f, path, text);
+}
+
 /* Writes a safetensors file: length, header, and n bytes of data: 0, 1, 2, ... */
 static inline void folder_write_tensors(const struct folder *f, const char *name,
                                         const char *header, size_t n)

@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "core/device/cores.h"
+
 void lls_ranks_failure_init(struct lls_ranks_failure *f)
 {
   *f = (struct lls_ranks_failure){0};
@@ -70,21 +72,16 @@ int lls_ranks_failed(const struct lls_ranks *r, struct lls_error *err)
 void lls_cores_take(uint32_t index, uint32_t parts)
 {
   cpu_set_t all, mine;
+  struct lls_core cores[CPU_SETSIZE];
   if (parts < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
     return;
-  size_t n = (size_t)CPU_COUNT(&all), seen = 0;
+  size_t n = lls_cores_list(lls_cores_folder, &all, LLS_CORES_BY_NODE, cores);
   if (n < parts)
     return;
-  size_t first = lls_ranks_first(n, index, parts);
-  size_t end = lls_ranks_first(n, index + 1, parts);
   CPU_ZERO(&mine);
-  for (int core = 0; core < CPU_SETSIZE; core++) {
-    if (!CPU_ISSET(core, &all))
-      continue;
-    if (seen >= first && seen < end)
-      CPU_SET(core, &mine);
-    seen++;
-  }
+  size_t end = lls_ranks_first(n, index + 1, parts);
+  for (size_t i = lls_ranks_first(n, index, parts); i < end; i++)
+    CPU_SET(cores[i].cpu, &mine);
   sched_setaffinity(0, sizeof mine, &mine); /* on failure only speed is lost */
 }
 

@@ -97,7 +97,8 @@ void lls_ranks_on_failure(struct lls_ranks *, void (*notify)(void *context),
                           void *context);
 
 /* Confines the calling thread, and threads it starts, to the index-th of `parts` parts
- * of the cores that it may use; does nothing if there are fewer cores than parts. */
+ * of the cores that it may use, in the order of their NUMA nodes: two parts of a machine
+ * with two sockets are its sockets. Does nothing if there are fewer cores than parts. */
 void lls_cores_take(uint32_t index, uint32_t parts);
 /* Confines the calling thread to its rank's part of the cores shared with other ranks. */
 void lls_ranks_take_cores(const struct lls_ranks *);

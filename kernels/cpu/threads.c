@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "core/device/control_group.h"
+#include "core/device/cores.h"
 
 #define SPINS      2000u
 #define CACHE_LINE 64
@@ -35,6 +36,7 @@ struct worker {
   struct lls_cpu_threads *threads;
   pthread_t handle;
   unsigned index;
+  int cpu; /* the one that it runs on, if pinned */
 };
 
 struct lls_cpu_threads {
@@ -161,22 +163,23 @@ bool lls_cpu_take(struct lls_cpu_threads *t, unsigned thread, size_t *begin, siz
   return false;
 }
 
-/* Returns the index-th core in `allowed`, modulo their number. */
-static unsigned nth_core(const cpu_set_t *allowed, unsigned index)
-{
-  unsigned left = index % (unsigned)CPU_COUNT(allowed);
-  for (unsigned core = 0;; core++) {
-    if (CPU_ISSET(core, allowed) && left-- == 0)
-      return core;
-  }
-}
-
-static void pin(pthread_t thread, const cpu_set_t *allowed, unsigned index)
+static void pin(pthread_t thread, int cpu)
 {
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(nth_core(allowed, index), &one);
+  CPU_SET(cpu, &one);
   pthread_setaffinity_np(thread, sizeof one, &one); /* a failure only costs speed */
+}
+
+/* Assigns a cpu to each thread: first one of every physical core. A NUMA node's threads
+ * follow each other, so do the parts that they own of every matrix, and each takes over
+ * a slower neighbour's part (lls_cpu_take) before one of another node. */
+static void assign_cores(struct lls_cpu_threads *t)
+{
+  struct lls_core cores[CPU_SETSIZE];
+  size_t n = lls_cores_list(lls_cores_folder, &t->caller_cores, LLS_CORES_APART, cores);
+  for (unsigned i = 0; i < t->count; i++)
+    t->workers[i].cpu = cores[i % n].cpu;
 }
 
 /* Starts worker `index`, on its own core if `pinned`. */
@@ -187,7 +190,7 @@ static int start_worker(struct lls_cpu_threads *t, unsigned index)
   w->index = index;
   int rc = pthread_create(&w->handle, NULL, work, w);
   if (rc == 0 && t->pinned)
-    pin(w->handle, &t->caller_cores, index);
+    pin(w->handle, w->cpu);
   return -rc;
 }
 
@@ -225,6 +228,7 @@ int lls_cpu_threads_create(unsigned n, bool pin_them, struct lls_cpu_threads **o
     rc = -rc;
     goto fail_affinity;
   }
+  assign_cores(t);
   unsigned i = 1;
   for (; i < t->count; i++) {
     rc = start_worker(t, i);
@@ -232,7 +236,7 @@ int lls_cpu_threads_create(unsigned n, bool pin_them, struct lls_cpu_threads **o
       goto fail_worker;
   }
   if (t->pinned)
-    pin(pthread_self(), &t->caller_cores, 0);
+    pin(pthread_self(), t->workers[0].cpu);
   *out = t;
   return 0;
 

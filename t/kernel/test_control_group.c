@@ -6,19 +6,11 @@
 
 #include <math.h>
 
-static void put(const struct folder *f, const char *path, const char *text)
-{
-  char command[512];
-  snprintf(command, sizeof command, "mkdir -p \"$(dirname %s/%s)\"", f->path, path);
-  assert_int_equal(system(command), 0);
-  folder_write_text(f, path, text);
-}
-
 /* Reads the limits as the process whose /proc/self/cgroup has this text. */
 static struct lls_control_groups seen_by(const struct folder *f, const char *lines,
                                          char paths[2][256])
 {
-  put(f, "self", lines);
+  folder_put(f, "self", lines);
   snprintf(paths[0], 256, "%s", f->path);
   snprintf(paths[1], 256, "%s/self", f->path);
   return (struct lls_control_groups){.root = paths[0], .self = paths[1]};
@@ -36,25 +28,25 @@ static void test_version_2(void **state)
   char paths[2][256];
   const struct folder *f = *state;
   struct lls_control_groups g = seen_by(f, "0::/a.slice/b.service\n", paths);
-  put(f, "a.slice/b.service/cpu.max", "max 100000\n");
-  put(f, "a.slice/b.service/memory.max", "max\n");
+  folder_put(f, "a.slice/b.service/cpu.max", "max 100000\n");
+  folder_put(f, "a.slice/b.service/memory.max", "max\n");
   assert_true(isinf(lls_control_group_cores(&g)));
-  put(f, "a.slice/b.service/cpu.max", "250000 100000\n");
+  folder_put(f, "a.slice/b.service/cpu.max", "250000 100000\n");
   assert_true(lls_control_group_cores(&g) == 2.5);
-  put(f, "a.slice/cpu.max", "50000 100000\n"); /* the group above is tighter */
+  folder_put(f, "a.slice/cpu.max", "50000 100000\n"); /* the group above is tighter */
   assert_true(lls_control_group_cores(&g) == .5);
 
   size_t limit, left;
   lls_control_group_memory(&g, &limit, &left);
   assert_true(limit == SIZE_MAX && left == SIZE_MAX);
-  put(f, "a.slice/memory.max", "1000\n");
-  put(f, "a.slice/memory.current", "400\n");
-  put(f, "a.slice/b.service/memory.max", "900\n");
-  put(f, "a.slice/b.service/memory.current", "100\n");
+  folder_put(f, "a.slice/memory.max", "1000\n");
+  folder_put(f, "a.slice/memory.current", "400\n");
+  folder_put(f, "a.slice/b.service/memory.max", "900\n");
+  folder_put(f, "a.slice/b.service/memory.current", "100\n");
   lls_control_group_memory(&g, &limit, &left);
   assert_int_equal(limit, 900);
   assert_int_equal(left, 600);
-  put(f, "a.slice/memory.current", "1400\n");
+  folder_put(f, "a.slice/memory.current", "1400\n");
   lls_control_group_memory(&g, &limit, &left);
   assert_int_equal(left, 0);
 }
@@ -66,8 +58,8 @@ static void test_container(void **state)
   char paths[2][256];
   const struct folder *f = *state;
   struct lls_control_groups g = seen_by(f, "0::/docker/3f2a\n", paths);
-  put(f, "cpu.max", "300000 100000\n");
-  put(f, "other/cpu.max", "100000 100000\n");
+  folder_put(f, "cpu.max", "300000 100000\n");
+  folder_put(f, "other/cpu.max", "100000 100000\n");
   assert_true(lls_control_group_cores(&g) == 3);
   g = seen_by(f, "0::/\n", paths);
   assert_true(lls_control_group_cores(&g) == 3);
@@ -79,16 +71,16 @@ static void test_version_1(void **state)
   const struct folder *f = *state;
   struct lls_control_groups g =
       seen_by(f, "9:name=systemd:/\n4:memory:/pod/c\n2:cpu,cpuacct:/pod\n0::/\n", paths);
-  put(f, "cpu/pod/cpu.cfs_quota_us", "-1\n");
-  put(f, "cpu/pod/cpu.cfs_period_us", "100000\n");
+  folder_put(f, "cpu/pod/cpu.cfs_quota_us", "-1\n");
+  folder_put(f, "cpu/pod/cpu.cfs_period_us", "100000\n");
   assert_true(isinf(lls_control_group_cores(&g)));
-  put(f, "cpu/pod/cpu.cfs_quota_us", "400000\n");
+  folder_put(f, "cpu/pod/cpu.cfs_quota_us", "400000\n");
   assert_true(lls_control_group_cores(&g) == 4);
 
   size_t limit, left;
-  put(f, "memory/memory.limit_in_bytes", "9223372036854771712\n");
-  put(f, "memory/pod/c/memory.limit_in_bytes", "5000\n");
-  put(f, "memory/pod/c/memory.usage_in_bytes", "1000\n");
+  folder_put(f, "memory/memory.limit_in_bytes", "9223372036854771712\n");
+  folder_put(f, "memory/pod/c/memory.limit_in_bytes", "5000\n");
+  folder_put(f, "memory/pod/c/memory.usage_in_bytes", "1000\n");
   lls_control_group_memory(&g, &limit, &left);
   assert_int_equal(limit, 5000);
   assert_int_equal(left, 4000);
@@ -99,11 +91,11 @@ static void test_nothing_to_read(void **state)
   char paths[2][256];
   const struct folder *f = *state;
   size_t limit, left;
-  put(f, "x/y", "");
+  folder_put(f, "x/y", "");
   const struct lls_control_groups nowhere = {.root = "/nowhere", .self = "/nowhere"};
   assert_true(isinf(lls_control_group_cores(&nowhere)));
   struct lls_control_groups g = seen_by(f, "\nnonsense\n0:\n0::/../..//\n1:cpu", paths);
-  put(f, "cpu.max", "x y\n");
+  folder_put(f, "cpu.max", "x y\n");
   assert_true(isinf(lls_control_group_cores(&g)));
   lls_control_group_memory(&g, &limit, &left);
   assert_true(limit == SIZE_MAX && left == SIZE_MAX);

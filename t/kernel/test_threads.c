@@ -142,6 +142,39 @@ static void test_shares_cover_everything_once(void **state)
   }
 }
 
+/* Counts the panels that a thread of one NUMA node packs, and so places in its node's
+ * memory, and a thread of the other node multiplies. Threads [0, n / 2) are one node's;
+ * they take parts in turns, as threads of equal speed do. */
+static size_t count_remote(struct lls_cpu_threads *t, size_t panels)
+{
+  unsigned n = lls_cpu_threads_count(t);
+  size_t border, unused, begin, end, remote = 0, taken = 0;
+  lls_cpu_share(panels, 1, n / 2, n, &border, &unused);
+  lls_cpu_divide(t, panels, 4); /* linear.c: whole tiles */
+  for (unsigned thread = 0; taken < panels; thread = (thread + 1) % n) {
+    if (!lls_cpu_take(t, thread, &begin, &end))
+      continue;
+    for (size_t panel = begin; panel < end; panel++)
+      remote += (panel < border) != (thread < n / 2);
+    taken += end - begin;
+  }
+  return remote;
+}
+
+/* The matrices of a 1.1B model (2,048, 5,632 and 32,000 outputs, 16 a panel). */
+static void test_nodes_multiply_what_they_packed(void **state)
+{
+  static const size_t panels[] = {128, 352, 2000};
+  (void)state;
+  for (unsigned n = 8; n <= 32; n *= 2) {
+    struct lls_cpu_threads *t;
+    assert_int_equal(lls_cpu_threads_create(n, false, &t), 0);
+    for (size_t i = 0; i < 3; i++)
+      assert_true(count_remote(t, panels[i]) * 20 <= panels[i]);
+    lls_cpu_threads_destroy(t);
+  }
+}
+
 static void test_memory_is_aligned_and_zero(void **state)
 {
   (void)state;
@@ -170,6 +203,7 @@ int main(void)
       cmocka_unit_test(test_every_item_is_taken_once),
       cmocka_unit_test(test_pinning_is_undone),
       cmocka_unit_test(test_shares_cover_everything_once),
+      cmocka_unit_test(test_nodes_multiply_what_they_packed),
       cmocka_unit_test(test_memory_is_aligned_and_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
