@@ -347,6 +347,10 @@ int main(int argc, char **argv)
                         * JSON objects */
   if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
     return lls_trial_main();
+  /* libuv 1.45 to 1.48 wait by io_uring, which the sandbox refuses, since its calls pass
+   * every filter: they would end the process. Older and newer ones do not read this, or
+   * do as without it. */
+  setenv("UV_USE_IO_URING", "0", 1);
   signal(SIGXFSZ, SIG_IGN); /* the copy of a plugin may exceed the file size limit:
                              * then an error code, no signal */
   struct arguments arguments = {.settings = calloc((size_t)argc + 1, sizeof(char *))};

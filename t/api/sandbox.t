@@ -92,6 +92,7 @@ ok !-e "$outside/made", '  it made no file' if defined $abi;
 my ($seccomp) = LlmServer::read_file("/proc/$server->{pid}/status") =~ /^Seccomp:\s+(\d)/m;
 is $seccomp, 2, '  every thread has the filter' if $filtered;
 is scalar(grep { !/^Seccomp:\s+2/m } map { LlmServer::read_file($_) } glob "/proc/$server->{pid}/task/*/status"), 0, '    indeed' if $filtered;
+is_deeply [grep { /io_uring/ } map { readlink // () } glob "/proc/$server->{pid}/fd/*"], [], '  the event loop waits without io_uring, which is refused';
 ok -d "$state/new", '  a folder for the state was made' if $has_state;
 is $server->stop, 0, '  and ends';
 ok -s "$state/decisions", '  decisions were written';
