@@ -38,6 +38,15 @@ is_deeply [grep { !$there{"man/$_.html"} } qw(llmserve.1 llmserve-sim.1 llmserve
 ok -s "$dir/html/searchindex.js", 'it can be searched';
 ok $there{'search.html'}, '  by a page';
 
+SKIP: {
+    skip 'a tarball has no experiments', 3 if !-d "$source/experiments/results";
+    is_deeply [grep { !$there{"experiments/$_.html"} } map { m{experiments/(.*)\.md\z} } glob "$source/experiments/results/*.md"], [], 'each page of results has one';
+    my %pictures = map { LlmServer::read_file($_) =~ /!\[[^\]]*\]\(([\w.-]+)\)/g ? ($1 => 1) : () } glob "$source/experiments/results/*.md";
+    my $gallery = LlmServer::read_file("$dir/html/gallery.html");
+    cmp_ok scalar keys %pictures, '>', 0, 'some have pictures';
+    is_deeply [grep { $gallery !~ /<img [^>]*src="[^"]*\Q$_\E"/ } sort keys %pictures], [], '  each is in the gallery';
+}
+
 my (@dead, $links);
 for my $page (@pages) {
     my $text = LlmServer::read_file($page);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/site/pages.py SOURCE BUILD OUT, for `make html`: the pages of the site, as Markdown for Sphinx.
 
-The texts are those of the tree: doc/, a page for each plugin, man pages, the headers of the SDK, and the list of
-results. Their own format stays: man pages and READMEs are text of fixed width. No page has to be written twice.
+The texts are those of the tree: doc/, a page for each plugin, man pages, the headers of the SDK, and the results of
+experiments/ with a gallery of their pictures. Their own format stays: man pages and READMEs are text of fixed width.
+No page has to be written twice.
 """
 
 import pathlib
@@ -83,17 +84,50 @@ def headers(source, out):
     return toctree("SDK", names)
 
 
+def pictures(page):
+    """The pictures of a page of results: (the heading above, file) each."""
+    heading = ""
+    for line in page.read_text().splitlines():
+        if match := re.match(r"#+ (.*)", line):
+            heading = match.group(1)
+        for file in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", line):
+            yield heading, file
+
+
+def gallery(source, out):
+    """Every picture of the results, with the page that has its command, machine and date, and those of the console."""
+    text = "# Gallery\n\nWhat was measured, as pictures; the page below each has the command, the machine and the numbers.\n"
+    for page in sorted((source / "experiments/results").glob("*.md")):
+        title = re.search(r"^# (.*)", page.read_text(), re.M).group(1)
+        for heading, file in pictures(page):
+            text += f"\n## {heading}\n\n![{heading}](experiments/results/{file})\n\n[{title}](experiments/results/{page.name})\n"
+    text += "\n## The console\n\n"
+    for view in ("chat", "now", "side", "whatif"):
+        text += f"![{view}](doc/console/{view}-1400.png)\n\n"
+    (out / "gallery.md").write_text(text + "[The console](doc/console.md)\n")
+
+
+def within(folder, link):
+    """A link as it is, or as text with a path if only the repository has its target."""
+    return link[0] if (folder / link[2]).exists() else f"{link[1]} (`{link[2]}`)"
+
+
 def results(source, out):
-    """What was measured: titles and first lines of pages, which are in the repository only."""
-    pages = sorted((source / "experiments/results").glob("*.md"))
-    if not pages:
+    """What was measured: the index of experiments/ and its pages, which are in the repository only."""
+    folder = source / "experiments/results"
+    if not folder.is_dir():
         return ""
-    rows = []
-    for page in pages:
-        title = re.search(r"^# (.*)", page.read_text(), re.M)
-        rows.append(f"- {title.group(1) if title else page.stem}: `experiments/results/{page.name}`")
-    (out / "results.md").write_text("# Results\n\nPages of the repository, each with its commands.\n\n" + "\n".join(rows) + "\n")
-    return toctree("Measured", ["results"])
+    target = out / "experiments/results"
+    target.mkdir(parents=True)
+    shutil.copy(source / "experiments/README.md", out / "experiments")
+    for file in sorted(folder.iterdir()):
+        shutil.copy(file, target)
+    for page in [out / "experiments/README.md", *target.glob("*.md")]:
+        page.write_text(re.sub(r"\[([^\]]*)\]\(([^)#:]+)\)", lambda link: within(page.parent, link), page.read_text()))
+    pages = [f"experiments/results/{page.stem}" for page in sorted(folder.glob("*.md"))]
+    gallery(source, out)
+    hidden = "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n\n"
+    return toctree("Measured", ["gallery", "experiments/README"]) + hidden
 
 
 def main():
