@@ -130,7 +130,7 @@ static void clear_status(struct lls_step_thread *r)
   pthread_mutex_lock(&r->status_lock);
   s->waiting = s->running = s->preempted = s->offered = 0;
   s->pending_tokens = s->sessions_leased = 0;
-  s->disk_blocks_total = s->disk_blocks_used = 0;
+  s->disk_blocks_total = s->disk_blocks_used = s->disk_blocks_held = 0;
   s->device_units_total = s->device_units_free = 0;
   s->host_units_total = s->host_units_free = 0;
   memset(s->cached_on_device, 0, sizeof s->cached_on_device);

@@ -143,6 +143,7 @@ struct lls_cache_config {      /* [cache] */
   int64_t disk_space;       /* bytes in the state folder; 0 = none */
   int64_t isolate;          /* enum lls_isolate */
   int64_t lease_tool, lease_end, session_memory; /* see struct lls_lease_limits */
+  double disk_lease_share;
 };
 
 struct lls_named_adapter {

@@ -108,6 +108,7 @@ struct lls_lease_limits {
   int64_t tool_ns;   /* after a call of a tool */
   int64_t end_ns;    /* after any other end; 0: not at all */
   int64_t key_bytes; /* [cache] session_memory; 0: no limit */
+  double disk_share; /* [cache] disk_lease_share */
 };
 
 /* [cache] isolate: which requests do not share prefixes. AUTO: TENANT if there are

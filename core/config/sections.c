@@ -416,15 +416,12 @@ static const struct lls_param cache_params[] = {
                      "settings of the engine, or at every start"),
     LLS_PARAM_BYTES(
         cache, kept_prompts, "0", 0, 1125899906842624,
-        "space in [server] state, for each instance, for prompt prefixes that are in the "
-        "cache when the server ends, so that the next start with the same model and "
-        "settings need not compute them; 0: nothing is kept"),
+        "space in [server] state, for each instance, for prefixes that are cached when "
+        "the server ends, for the next start with the same model and settings; 0: none"),
     LLS_PARAM_BYTES(
         cache, disk_space, "0", 0, 1125899906842624,
-        "space in [server] state, for each instance, for computed blocks of prompts and "
-        "answers, which are read when a prompt begins with them and the cache has them "
-        "no "
-        "more, also after a restart with the same model and settings; 0: none"),
+        "space in [server] state, for each instance, for computed blocks, which prompts "
+        "find when the cache has them no more, also after a restart; 0: none"),
     LLS_PARAM_CHOICE(
         cache, isolate, "auto", "auto|tenant|none",
         "isolation of cached prefixes: tenant: a prompt is found in the cache by its own "
@@ -433,15 +430,17 @@ static const struct lls_param cache_params[] = {
         "cache_salt divides further"),
     LLS_PARAM_DURATION(
         cache, lease_tool, "60s", 0, 86400e9,
-        "how long the cached tokens of a session stay on the device after an answer that "
-        "calls a tool, or if the session is expected back, also later; 0: like any "
-        "other's; a scheduler that plans for sessions decides it instead"),
+        "how long a session's tokens stay on the device after an answer that calls a "
+        "tool, or if it is expected back; 0: like any other's; a scheduler that plans "
+        "for sessions decides it instead"),
     LLS_PARAM_DURATION(cache, lease_end, "0", 0, 86400e9,
                        "the same after any other answer of a session"),
     LLS_PARAM_BYTES(
         cache, session_memory, "64MiB", 1024, 1ll << 40,
-        "most memory for the names of idle sessions' blocks, 1 KiB for 1,024 tokens in "
-        "blocks of 16; beyond it the oldest session of the largest tenant is forgotten"),
+        "most memory for the names of idle sessions' blocks, 16 bytes a block; beyond it "
+        "the oldest session of the largest tenant is forgotten"),
+    LLS_PARAM_FLOAT(cache, disk_lease_share, "0.3", 0, 1, "",
+                    "part of disk_space that the scheduler may keep for sessions"),
 };
 
 typedef struct lls_plugins_config plugins;

@@ -13,8 +13,9 @@ struct slot { /* [step] */
   struct lls_key key;
   uint64_t sequence; /* 0: it is free */
   uint32_t groups;
+  uint32_t holders;
   uint32_t bucket_next;    /* of a free one: the next free one */
-  uint32_t previous, next; /* by last use */
+  uint32_t previous, next; /* by last use, unless it is held */
 };
 
 struct job {
@@ -43,7 +44,7 @@ struct lls_block_store {
   struct lls_block_file file;
   struct slot *slots; /* (n_slots) */
   uint32_t *buckets, bucket_mask;
-  uint32_t free, oldest, newest, n_used;
+  uint32_t free, oldest, newest, n_used, n_held;
   uint64_t sequence;
   struct buffers writing, reading; /* [step] */
   /* [thread] what is in each slot, as it was written last */
@@ -146,7 +147,11 @@ static void give_up(struct lls_block_store *s, uint32_t slot)
   while (*from != slot)
     from = &s->slots[*from].bucket_next;
   *from = s->slots[slot].bucket_next;
-  unlink_use(s, slot);
+  if (s->slots[slot].holders > 0)
+    s->n_held--;
+  else
+    unlink_use(s, slot);
+  s->slots[slot].holders = 0;
   s->slots[slot].sequence = 0;
   s->slots[slot].bucket_next = s->free;
   s->free = slot;
@@ -401,8 +406,10 @@ uint32_t lls_block_store_find(struct lls_block_store *s, const struct lls_key *k
   uint32_t slot = slot_of(s, key);
   if (slot == NIL)
     return 0;
-  unlink_use(s, slot);
-  link_newest(s, slot);
+  if (s->slots[slot].holders == 0) {
+    unlink_use(s, slot);
+    link_newest(s, slot);
+  }
   return s->slots[slot].groups;
 }
 
@@ -412,8 +419,38 @@ uint32_t lls_block_store_peek(const struct lls_block_store *s, const struct lls_
   return slot != NIL ? s->slots[slot].groups : 0;
 }
 
+bool lls_block_store_hold(struct lls_block_store *s, const struct lls_key *key,
+                          struct lls_block_hold *out)
+{
+  uint32_t slot = slot_of(s, key);
+  if (slot == NIL)
+    return false;
+  if (s->slots[slot].holders++ == 0) {
+    unlink_use(s, slot);
+    s->n_held++;
+  }
+  *out = (struct lls_block_hold){.write = s->slots[slot].sequence, .slot = slot};
+  return true;
+}
+
+void lls_block_store_let_go(struct lls_block_store *s, const struct lls_block_hold *hold)
+{
+  struct slot *x = &s->slots[hold->slot];
+  if (x->sequence != hold->write || --x->holders > 0) /* another block may have it */
+    return;
+  s->n_held--;
+  link_newest(s, hold->slot);
+}
+
+uint32_t lls_block_store_held(const struct lls_block_store *s)
+{
+  return s->n_held;
+}
+
 void *lls_block_store_room(struct lls_block_store *s)
 {
+  if (s->free == NIL && s->oldest == NIL)
+    return NULL;
   if (s->writing.n_free == 0)
     take_written(s);
   return s->writing.n_free > 0 ? s->writing.free[--s->writing.n_free] : NULL;
@@ -491,4 +528,5 @@ void lls_block_store_status(struct lls_block_store *s, struct lls_block_store_st
   pthread_mutex_unlock(&s->lock);
   out->slots = s->file.n_slots;
   out->used = s->n_used;
+  out->held = s->n_held;
 }

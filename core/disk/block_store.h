@@ -38,11 +38,16 @@ struct lls_block_store_options {
 };
 
 struct lls_block_store_status {
-  uint32_t slots, used;
+  uint32_t slots, used, held;
   uint64_t written_bytes, read_bytes;
   uint64_t failed_writes; /* the disk is full, or broken */
   uint64_t failed_reads;  /* damaged records included */
   int last_error;         /* of a write; 0: none */
+};
+
+struct lls_block_hold { /* names a block that is held */
+  uint64_t write;
+  uint32_t slot;
 };
 
 /* A read that has ended. */
@@ -64,7 +69,17 @@ void lls_block_store_close(struct lls_block_store *);
 uint32_t lls_block_store_find(struct lls_block_store *, const struct lls_key *);
 /* Does so without a use: the block leaves no later for it. */
 uint32_t lls_block_store_peek(const struct lls_block_store *, const struct lls_key *);
-/* Returns room for a record, or NULL if all is on its way to the disk. put follows. */
+/* Keeps the block until let_go: no new block takes its slot, though a read or write of it
+ * that fails does end it. One can be held several times. Returns false if the store does
+ * not have it. */
+bool lls_block_store_hold(struct lls_block_store *, const struct lls_key *,
+                          struct lls_block_hold *out);
+/* When the last hold is over, the block is the last to leave. */
+void lls_block_store_let_go(struct lls_block_store *, const struct lls_block_hold *);
+/* Returns how many blocks are held. */
+uint32_t lls_block_store_held(const struct lls_block_store *);
+/* Returns room for a record, or NULL if all is on its way to the disk, or all blocks on
+ * it are held. put follows. */
 void *lls_block_store_room(struct lls_block_store *);
 /* Writes the record in that room, of a block that the store does not have. */
 void lls_block_store_put(struct lls_block_store *, void *room, const struct lls_key *,

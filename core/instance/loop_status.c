@@ -53,6 +53,8 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->shared_on_disk += more->shared_on_disk;
   sum->disk_blocks_total += more->disk_blocks_total;
   sum->disk_blocks_used += more->disk_blocks_used;
+  sum->disk_blocks_held += more->disk_blocks_held;
+  sum->disk_fetched_tokens += more->disk_fetched_tokens;
   sum->disk_written_bytes += more->disk_written_bytes;
   sum->disk_read_bytes += more->disk_read_bytes;
   sum->disk_failed += more->disk_failed;

@@ -46,6 +46,8 @@ struct lls_loop_status {
   uint64_t shared_on_host, shared_on_disk;
   /* the disk tier, by blocks of tokens in all groups of layers */
   uint64_t disk_blocks_total, disk_blocks_used;
+  uint64_t disk_blocks_held;    /* by leases of sessions */
+  uint64_t disk_fetched_tokens; /* counter; read for sessions that had no request */
   uint64_t disk_written_bytes, disk_read_bytes, disk_failed; /* counters; reads, writes */
   uint64_t sessions_retained, sessions_fetched; /* leases and fetches of sessions */
   uint32_t sessions_leased;                     /* sessions with a lease now */

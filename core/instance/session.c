@@ -164,9 +164,10 @@ static void make_fresh(struct lls_instance_sessions *all, struct lls_live_sessio
 /* Has the session's leases ended in the next transaction. */
 static void drop_leases(struct lls_instance_sessions *all, struct lls_live_session *s)
 {
-  if (s->leases != 0 && all->n_dropped <= LLS_IDLE_SESSIONS)
+  uint32_t leases = s->leases | (s->kept_on_disk ? 1u << LLS_TIER_DISK : 0);
+  if (leases != 0 && all->n_dropped <= LLS_IDLE_SESSIONS)
     all->dropped[all->n_dropped++] =
-        (struct lls_dropped_session){.id = s->view.id, .leases = s->leases};
+        (struct lls_dropped_session){.id = s->view.id, .leases = leases};
   lls_session_forget_lease(all, s);
 }
 
@@ -177,7 +178,8 @@ void lls_session_adopt(struct lls_instance *in)
   all->scheduled &= !in->adoption.scheduler.replaced;
   if (!in->adoption.cache.replaced)
     return;
-  all->n_dropped = 0;
+  for (uint32_t i = 0; i < all->n_dropped; i++) /* the disk keeps its own */
+    all->dropped[i].leases &= 1u << LLS_TIER_DISK;
   for (struct lls_live_session *s = all->known; s != NULL; s = s->next) {
     lls_session_forget_lease(all, s);
     for (uint32_t tier = 0; tier <= LLS_TIER_DISK; tier++)
@@ -187,12 +189,19 @@ void lls_session_adopt(struct lls_instance *in)
 
 /* ---- requests --------------------------------------------------------------------- */
 
+struct lls_live_session *lls_session_part(const struct lls_instance *in,
+                                          const struct lls_live *live)
+{
+  return live->sessions != NULL ? &live->sessions[in->sessions.alone ? 0 : in->info.index]
+                                : NULL;
+}
+
 void lls_session_enter(struct lls_instance *in, struct lls_live *live)
 {
+  struct lls_live_session *s = lls_session_part(in, live);
   LLS_ON_STEP(in);
-  if (live->sessions == NULL)
+  if (s == NULL)
     return;
-  struct lls_live_session *s = &live->sessions[in->sessions.alone ? 0 : in->info.index];
   if (!s->known) {
     struct lls_live_session **bucket = bucket_of(&in->sessions, s->view.id);
     DL_APPEND(in->sessions.known, s);

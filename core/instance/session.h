@@ -62,7 +62,8 @@ struct lls_live_session {
   /* leases.c: links of the sessions with a lease; its tiers, 1u << enum lls_tier; and the
    * tokens that its tenant is charged */
   struct lls_live_session *lease_prev, *lease_next;
-  uint32_t leases, leased_tokens;
+  uint32_t leases, leased_tokens; /* in memory: the disk's are core/step/disk_leases.h */
+  bool kept_on_disk;              /* it may have a lease there */
   /* links of the sessions with an answer whose lease is not decided yet */
   bool is_fresh;
   /* copies of view.on_device and the like by enum lls_tier, which main may read */
@@ -116,6 +117,10 @@ struct lls_session_note *lls_session_note_left(const struct lls_live *);
  * or is none any more, since it leaves for another instance. */
 void lls_session_enter(struct lls_instance *, struct lls_live *);
 void lls_session_leave(struct lls_instance *, struct lls_live *);
+/* Returns the part on this instance of the request's session, also if the request has not
+ * arrived; NULL if the request has no session. */
+struct lls_live_session *lls_session_part(const struct lls_instance *,
+                                          const struct lls_live *);
 /* Returns the session with this id, NULL: the instance has none. */
 struct lls_live_session *lls_session_find(const struct lls_instance_sessions *,
                                           uint64_t id);

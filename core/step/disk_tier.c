@@ -11,7 +11,6 @@
 
 #include "core/base/error.h"
 #include "core/base/least.h"
-#include "core/disk/block_store.h"
 #include "core/engine/batch.h"
 #include "core/engine/engine.h"
 #include "core/instance/block_events.h"
@@ -24,6 +23,7 @@
 #include "core/obs/log.h"
 #include "core/policy/adoption.h"
 #include "core/record/persistent_shape.h"
+#include "core/step/disk_inside.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -43,20 +43,6 @@
  * requests before it included. */
 static const int64_t longest_ns = 10 * LLS_NS_PER_S;
 #define TTFT_PARTS 4 /* a request with a deadline waits no longer than a part of it */
-
-struct lls_disk_tier {
-  struct lls_block_store *store;
-  /* of a group's block in a record */
-  size_t offset[LLS_MAX_GROUPS], bytes[LLS_MAX_GROUPS];
-  size_t record_bytes;
-  uint32_t n_groups, all_groups; /* number; a bit for each */
-  uint32_t form[LLS_MAX_GROUPS]; /* of a group's blocks, for the manager */
-  bool simulated;                /* blocks have no contents */
-
-  uint64_t ticket; /* of the round of reads that began last */
-  uint64_t coming; /* tokens that requests whose reads have begun still get */
-  bool said_full;
-};
 
 /* ---- life -------------------------------------------------------------------------- */
 
@@ -112,12 +98,25 @@ static int open_store(struct lls_instance *in, struct lls_disk_tier *d, const ch
   if (rc < 0)
     return rc;
   lls_block_store_status(d->store, &status);
+  rc = lls_disk_leases_init(&d->leases, d->store,
+                            (uint32_t)(in->leases.disk_share * (status.slots - 1)));
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory for leases of blocks on disk");
   if (d->simulated)
     return 0;
   lls_log(in->log, LLS_LOG_INFO, "cache", "%s: %u of %u blocks of %u tokens on disk%s",
           path, status.used, status.slots, shape.block_tokens,
           emptied ? "; it was new, or of another model, device, setting or version" : "");
   return 0;
+}
+
+static void destroy(struct lls_disk_tier *d)
+{
+  if (d == NULL)
+    return;
+  lls_block_store_close(d->store);
+  lls_disk_leases_free(&d->leases);
+  free(d);
 }
 
 void lls_disk_tier_open(struct lls_instance *in, const struct lls_loop_prompts *o,
@@ -144,7 +143,7 @@ void lls_disk_tier_open(struct lls_instance *in, const struct lls_loop_prompts *
   if (why != NULL) {
     lls_log(in->log, LLS_LOG_WARNING, "cache",
             "[cache] disk_space: no blocks are on disk: %s", why);
-    free(d);
+    destroy(d);
     return;
   }
   in->disk = d;
@@ -153,16 +152,13 @@ void lls_disk_tier_open(struct lls_instance *in, const struct lls_loop_prompts *
 void lls_disk_tier_close(struct lls_instance *in)
 {
   LLS_ON_STEP(in);
-  if (in->disk == NULL)
-    return;
-  lls_block_store_close(in->disk->store);
-  free(in->disk);
+  destroy(in->disk);
   in->disk = NULL;
 }
 
 bool lls_disk_tier_is_reading(const struct lls_instance *in)
 {
-  return in->reading.n > 0;
+  return in->reading.n > 0 || (in->disk != NULL && in->disk->n_fetches > 0);
 }
 
 /* ---- writing ----------------------------------------------------------------------- */
@@ -236,8 +232,7 @@ static void use_prompt(struct lls_instance *in, const struct lls_live *live)
   uint32_t prompt = live->view.prompt_tokens, end = live->context + live->run_tokens;
   if (live->context >= prompt || end < prompt)
     return;
-  for (uint32_t i = live->disk_blocks; i-- > 0;)
-    lls_block_store_find(in->disk->store, &live->view.keys[i]);
+  lls_disk_use(in, live->view.keys, live->disk_blocks);
 }
 
 void lls_disk_tier_keep(struct lls_instance *in)
@@ -262,39 +257,13 @@ void lls_disk_tier_keep(struct lls_instance *in)
 
 /* ---- what a request finds ---------------------------------------------------------- */
 
-/* Returns how many leading blocks the disk has in all groups, as far as later tokens read
- * them. */
-static uint32_t leading_blocks(const struct lls_instance *in, const struct lls_key *keys,
-                               uint32_t most)
-{
-  const struct lls_disk_tier *d = in->disk;
-  uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens, n = 0;
-  uint32_t runs[LLS_MAX_GROUPS] = {0};
-  for (uint32_t i = 1; i <= most; i++) {
-    uint32_t groups = lls_block_store_peek(d->store, &keys[i - 1]);
-    bool all = true;
-    for (uint32_t group = 0; group < d->n_groups; group++) {
-      runs[group] = groups >> group & 1 ? runs[group] + 1 : 0;
-      uint32_t begin = lls_group_begin(in->caps.groups[group], i * tokens) / tokens;
-      bool has = runs[group] >= i - begin;
-      if (!has && reads_all(in, group))
-        return n;
-      all &= has;
-    }
-    n = all ? i : n;
-  }
-  return n;
-}
-
-/* The last token is always computed. Without the first block the others are of no use, so
- * it is used last, and leaves the disk after them. */
+/* The last token is always computed. */
 static uint32_t blocks_on_disk(struct lls_instance *in, const struct lls_request *r)
 {
   uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
   uint32_t most = lls_least_u32(r->n_keys, (lls_request_length(r) - 1) / tokens);
-  uint32_t n = leading_blocks(in, r->keys, most);
-  for (uint32_t i = n; i-- > 0;)
-    lls_block_store_find(in->disk->store, &r->keys[i]);
+  uint32_t n = lls_disk_leading_blocks(in, r->keys, most);
+  lls_disk_use(in, r->keys, n);
   return n;
 }
 
@@ -302,7 +271,7 @@ uint32_t lls_disk_tier_tokens(const struct lls_instance *in, const struct lls_ke
                               uint32_t n_keys)
 {
   LLS_ON_STEP(in);
-  return in->disk != NULL ? leading_blocks(in, keys, n_keys) *
+  return in->disk != NULL ? lls_disk_leading_blocks(in, keys, n_keys) *
                                 lls_engine_pool_shape(in->engine)->block_tokens
                           : 0;
 }
@@ -314,44 +283,6 @@ static uint32_t blocks_in_cache(struct lls_instance *in, struct lls_live *live)
 }
 
 /* ---- reading ----------------------------------------------------------------------- */
-
-/* A manager that names units which the pool does not have shares what nothing has filled:
- * no prefixes are taken from it any more. */
-static void fill(struct lls_instance *in, const struct lls_kept_block *b,
-                 const char *contents)
-{
-  if (in->disk->simulated ||
-      lls_engine_write_block(in->engine, b->group, b->unit, contents) == 0)
-    return;
-  in->policies.cache.host->bad_prefix = true;
-  lls_cache_breach(in, "adopt: unit %u is none of the pool's: no prefixes are taken",
-                   b->unit);
-}
-
-/* Gives the block to the manager, in the groups that need it, and fills what it took.
- * Returns true if it took the block in some group. */
-static bool land(struct lls_instance *in, const struct lls_live *live, uint32_t i,
-                 const char *record)
-{
-  const struct lls_disk_tier *d = in->disk;
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  bool taken = false;
-  for (uint32_t group = 0; group < d->n_groups; group++) {
-    struct lls_kept_block b = {.parent = LLS_NO_BLOCK,
-                               .group = group,
-                               .form = d->form[group],
-                               .unit = LLS_NO_BLOCK,
-                               .key = live->view.keys[i]};
-    uint32_t all = live->disk.n_blocks * pool->block_tokens;
-    if (!LLS_HAS(&in->policies, cache, adopt) ||
-        i < lls_group_begin(in->caps.groups[group], all) / pool->block_tokens ||
-        LLS_CALL(&in->policies, cache, adopt, &b, 1) != 1)
-      continue;
-    fill(in, &b, record + d->offset[group]);
-    taken = true;
-  }
-  return taken;
-}
 
 static struct lls_live *held(const struct lls_instance *in, uint32_t i)
 {
@@ -397,7 +328,7 @@ static struct lls_live *shortest(const struct lls_instance *in)
   return best;
 }
 
-/* Asks for as many blocks as there is room for. */
+/* Asks for as many blocks as there is room for, of requests before sessions. */
 static void ask(struct lls_instance *in)
 {
   for (struct lls_live *live; (live = shortest(in)) != NULL;)
@@ -411,14 +342,17 @@ static void ask(struct lls_instance *in)
       else
         w->next_block++;
     }
+  lls_disk_fetch_ask(in);
 }
 
 /* Takes the next block of the request, which the disk has read. */
-static void take_block(struct lls_instance *in, struct lls_live *live, const char *record)
+static void take_block(struct lls_instance *in, struct lls_live *live,
+                       const struct lls_block_read *read)
 {
   uint32_t tokens = lls_engine_pool_shape(in->engine)->block_tokens;
+  bool taken = lls_disk_land(in, &live->disk, read);
   uint32_t at = live->disk.landed++ * tokens;
-  if (land(in, live, at / tokens, record)) {
+  if (taken) {
     uint32_t coming = lls_least_u32(tokens, live->disk.coming);
     live->disk_tokens += tokens;
     live->disk_ahead += tokens;
@@ -447,24 +381,22 @@ static void take_reads(struct lls_instance *in)
   while (lls_block_store_next(store, &read)) {
     if (live == NULL || live->disk.ticket != read.ticket)
       live = reader(in, read.ticket);
+    if (live == NULL)
+      lls_disk_fetch_take(in, &read);
     bool wanted = live != NULL && live->disk.landed < live->disk.end;
     if (wanted && read.record == NULL)
       live->disk.end = live->disk.landed;
     else if (wanted)
-      take_block(in, live, read.record);
+      take_block(in, live, &read);
     lls_block_store_done(store, &read);
   }
 }
 
-/* Returns true while blocks that were read for requests which have not run yet, and those
- * that come, take up so much of the device that the manager would lose them by more
- * reads. */
+/* A request that is alone may take up more. */
 static bool is_far_ahead(const struct lls_instance *in, const struct lls_live *live)
 {
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  uint64_t ahead = in->disk_ahead + in->disk->coming;
-  uint64_t wanted = ahead + lls_request_length(&live->view);
-  return ahead > 0 && wanted > lls_pool_tokens(pool, pool->device_units) / 2;
+  return in->disk_ahead + in->disk->coming > 0 &&
+         lls_disk_is_far_ahead(in, lls_request_length(&live->view));
 }
 
 /* Returns true if the request waits for the disk no longer. */
@@ -479,7 +411,7 @@ static bool is_over(const struct lls_instance *in, const struct lls_live *live)
 static bool go_on(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_disk_wait *w = &live->disk;
-  if (w->begun && w->landed < w->end)
+  if (w->begun ? w->landed < w->end : lls_disk_fetch_yields(in, live))
     return false;
   if (w->begun)
     return !begin_round(in, live, w->first_block);
@@ -536,6 +468,7 @@ void lls_disk_tier_advance(struct lls_instance *in)
   LLS_ON_STEP(in);
   if (in->disk == NULL)
     return;
+  lls_disk_fetch_check(in);
   take_reads(in);
   go_on_all(in);
   ask(in);
@@ -544,7 +477,9 @@ void lls_disk_tier_advance(struct lls_instance *in)
 void lls_disk_tier_arrive_all(struct lls_instance *in)
 {
   LLS_ON_STEP(in);
-  while (lls_disk_tier_is_reading(in))
+  if (in->disk != NULL)
+    lls_disk_fetch_stop(in);
+  while (in->reading.n > 0)
     arrive(in, held(in, 0));
 }
 
@@ -572,6 +507,8 @@ void lls_disk_tier_count(struct lls_instance *in)
   lls_block_store_status(in->disk->store, &s);
   out->disk_blocks_total = s.slots;
   out->disk_blocks_used = s.used;
+  out->disk_blocks_held = s.held;
+  out->disk_fetched_tokens = in->disk->fetched_tokens;
   out->disk_written_bytes = s.written_bytes;
   out->disk_read_bytes = s.read_bytes;
   out->disk_failed = s.failed_reads + s.failed_writes;

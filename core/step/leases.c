@@ -11,6 +11,9 @@
  * with the most leased tokens loses its oldest one, as long as it has more than the other
  * then has.
  *
+ * The disk is the core's: leases there, and reads from there, are core/step/disk_fetch.c,
+ * apart from those of the manager's tiers.
+ *
  * A new answer ends the leases of the answer before. All calls of the manager are in the
  * step's transaction: leases before the runs, so that no run takes the blocks away, and
  * fetches after them.
@@ -103,15 +106,22 @@ static int sound(struct lls_instance *in, const struct lls_retained *r, int rc)
                           rc, (unsigned long long)r->session, r->n_keys);
 }
 
+static bool has_leases(struct lls_instance *in)
+{
+  return LLS_HAS(&in->policies, cache, retain);
+}
+
 /* Ends the session's leases. */
 static void end(struct lls_instance *in, uint64_t session, uint32_t tiers)
 {
-  for (uint32_t tier = 0; tier <= LLS_TIER_DISK; tier++) {
+  for (uint32_t tier = 0; tier < LLS_TIER_DISK; tier++) {
     const struct lls_retained none = {
         .size = sizeof none, .tier = tier, .session = session, .until_ns = 0};
-    if ((tiers >> tier & 1) != 0)
+    if ((tiers >> tier & 1) != 0 && has_leases(in))
       LLS_CALL(&in->policies, cache, retain, &none);
   }
+  if ((tiers >> LLS_TIER_DISK & 1) != 0)
+    lls_disk_tier_let_go(in, session);
 }
 
 /* ---- between tenants ------------------------------------------------------------ */
@@ -160,6 +170,13 @@ static bool make_room(struct lls_instance *in, const struct lls_live_session *s)
 
 /* ---- leases --------------------------------------------------------------------- */
 
+static void count_on_disk(struct lls_instance *in, struct lls_live_session *s)
+{
+  if (in->disk != NULL)
+    lls_session_set_there(s, LLS_TIER_DISK,
+                          lls_disk_tier_tokens(in, s->view.keys, s->view.n_keys));
+}
+
 static int retain(struct lls_instance *in, struct lls_live_session *s, uint32_t tier,
                   int64_t until_ns)
 {
@@ -168,6 +185,12 @@ static int retain(struct lls_instance *in, struct lls_live_session *s, uint32_t 
   int64_t now_ns = lls_instance_now(in);
   if (s->view.n_keys == 0)
     return -ENOENT;
+  if (tier == LLS_TIER_DISK) {
+    count_on_disk(in, s);
+    return lls_disk_tier_retain(in, s, until_ns);
+  }
+  if (!has_leases(in))
+    return -ENOTSUP;
   int rc = LLS_CALL(p, cache, retain, &r);
   while (rc == -ENOSPC && make_room(in, s))
     rc = LLS_CALL(p, cache, retain, &r);
@@ -188,14 +211,6 @@ static void count(struct lls_instance *in, int rc, uint64_t *good)
   in->status.items_refused += rc < 0;
 }
 
-/* The disk is the core's: managers know nothing of it. */
-static void count_on_disk(struct lls_instance *in, struct lls_live_session *s)
-{
-  if (in->disk != NULL)
-    lls_session_set_there(s, LLS_TIER_DISK,
-                          lls_disk_tier_tokens(in, s->view.keys, s->view.n_keys));
-}
-
 /* Returns until when the session is kept without a scheduler that decides it; 0: not. */
 static int64_t usual_until(const struct lls_instance *in, const struct lls_session *v)
 {
@@ -213,11 +228,12 @@ static void place_fresh(struct lls_instance *in)
   while (all->fresh != NULL) {
     struct lls_live_session *s = all->fresh;
     lls_session_forget_fresh(all, s);
-    end(in, s->view.id, s->leases);
+    end(in, s->view.id, s->leases | (s->kept_on_disk ? 1u << LLS_TIER_DISK : 0));
     lls_session_forget_lease(all, s);
+    s->kept_on_disk = false;
     count_on_disk(in, s);
     int64_t until_ns = usual ? usual_until(in, &s->view) : 0;
-    if (s->place != 0 && until_ns > lls_instance_now(in))
+    if (s->place != 0 && until_ns > lls_instance_now(in) && has_leases(in))
       in->status.sessions_retained += retain(in, s, LLS_TIER_DEVICE, until_ns) > 0;
   }
 }
@@ -230,8 +246,8 @@ static void place_fresh(struct lls_instance *in)
 
 static void recount(struct lls_instance *in, struct lls_live_session *s)
 {
-  bool able = LLS_HAS(&in->policies, cache, retain) && s->leases == 0;
-  for (uint32_t tier = 0; tier <= LLS_TIER_DISK && able; tier++) {
+  bool able = has_leases(in) && s->leases == 0;
+  for (uint32_t tier = 0; tier < LLS_TIER_DISK && able; tier++) {
     const struct lls_retained r = retained(s, tier, 0); /* keeps nothing */
     int rc = sound(in, &r, LLS_CALL(&in->policies, cache, retain, &r));
     if (rc >= 0)
@@ -271,37 +287,49 @@ void lls_leases_place(struct lls_instance *in)
   struct lls_instance_sessions *all = &in->sessions;
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
-  bool able = LLS_HAS(&in->policies, cache, retain);
   forget_past(in, lls_instance_now(in));
-  for (uint32_t i = 0; i < all->n_dropped && able; i++)
+  lls_disk_tier_expire(in);
+  for (uint32_t i = 0; i < all->n_dropped; i++)
     end(in, all->dropped[i].id, all->dropped[i].leases);
   all->n_dropped = 0;
-  if (able)
-    place_fresh(in);
-  if (able || in->disk != NULL)
+  place_fresh(in);
+  if (has_leases(in) || in->disk != NULL)
     recount_some(in);
-  while (all->fresh != NULL) /* a manager without leases leaves nothing to decide */
-    lls_session_forget_fresh(all, all->fresh);
   for (uint32_t i = 0; i < all->n_items; i++) {
     const struct lls_plan_item *item = &all->items[i];
     struct lls_live_session *s = lls_session_find(all, item->request);
     if (item->kind == LLS_PLAN_RETAIN)
-      count(in, able ? retain(in, s, item->mode, item->until_ns) : -ENOTSUP,
-            &in->status.sessions_retained);
+      count(in, retain(in, s, item->mode, item->until_ns), &in->status.sessions_retained);
   }
 }
 
-static int fetch(struct lls_instance *in, struct lls_live_session *s, uint32_t tier)
+/* Brings to the tier what the manager has. */
+static int fetch_cached(struct lls_instance *in, struct lls_live_session *s,
+                        uint32_t tier)
 {
   const struct lls_retained r = retained(s, tier, 0);
   if (!LLS_HAS(&in->policies, cache, fetch))
     return -ENOTSUP;
-  if (s->view.n_keys == 0)
-    return -ENOENT;
   int rc = sound(in, &r, LLS_CALL(&in->policies, cache, fetch, &r));
   if (rc >= 0)
     lls_session_set_there(s, tier, (uint32_t)rc);
   return rc;
+}
+
+/* Blocks are on disk as soon as they are computed: a fetch brings none there. Blocks that
+ * are read from disk come to the device. */
+static int fetch(struct lls_instance *in, struct lls_live_session *s, uint32_t tier)
+{
+  if (s->view.n_keys == 0)
+    return -ENOENT;
+  if (tier == LLS_TIER_DISK)
+    return in->disk != NULL ? (int)lls_disk_tier_tokens(in, s->view.keys, s->view.n_keys)
+                            : -ENOTSUP;
+  int rc = fetch_cached(in, s, tier);
+  if (tier != LLS_TIER_DEVICE || (rc < 0 && rc != -ENOTSUP))
+    return rc;
+  int from_disk = lls_disk_tier_fetch(in, s, rc > 0 ? (uint32_t)rc : 0);
+  return from_disk == -ENOTSUP ? rc : from_disk;
 }
 
 void lls_leases_fetch(struct lls_instance *in)

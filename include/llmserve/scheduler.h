@@ -303,7 +303,9 @@ static inline void lls_plan_reject(struct lls_plan *plan, const struct lls_reque
  * passed: no longer. It takes the place of what the session kept in that tier, and ends
  * with the session's next answer. Other requests cannot use this memory meanwhile. The
  * cache manager limits it (lease_share): beyond the limit it keeps nothing of the
- * session. A plan may have one such item for each session.
+ * session. On LLS_TIER_DISK the core keeps them, whatever manager runs, with a limit of
+ * its own ([cache] disk_lease_share); s->until_ns is of the other tiers. A plan may have
+ * one such item for each session.
  */
 static inline void lls_plan_retain(struct lls_plan *plan, const struct lls_session *s,
                                    uint32_t tier, int64_t until_ns)
@@ -316,6 +318,8 @@ static inline void lls_plan_retain(struct lls_plan *plan, const struct lls_sessi
 }
 
 /* Brings the blocks of a session of view->sessions to a tier, concurrently with steps.
+ * Blocks on disk come to LLS_TIER_DEVICE alone, as far as half of the device has room for
+ * blocks that are read ahead; reading stops when the session has a request again.
  * s->on_device, on_host and on_disk have the tokens of each tier in later steps. */
 static inline void lls_plan_fetch(struct lls_plan *plan, const struct lls_session *s,
                                   uint32_t tier)

@@ -25,12 +25,14 @@ sub folder_of {
     return $folder;
 }
 
+our $scheduler = 'fcfs';
+
 # The device has room for a few of the prompts.
 sub start {
     my ($folder, $space, $cache, @launcher) = @_;
     return LlmServer->serve("state = $state\n[model]\npath = $folder\n[engine]\nthreads = 1\npin = false\nmax_step_tokens = 32\n"
         . "max_sequences = 2\nmax_context = 96\n[cache]\ndevice_memory = 64KiB\nblock_tokens = 8\ndisk_space = $space\n"
-        . "[plugins]\ncache = $cache\nscheduler = fcfs\n", undef, @launcher);
+        . "[plugins]\ncache = $cache\nscheduler = $scheduler\n", undef, @launcher);
 }
 
 sub prompt { my ($seed) = @_; return [map { 3 + ($_ * $seed) % 59 } 1 .. 76] }
@@ -84,6 +86,54 @@ is((stat $file)[2] & 077, 0, 'the file is for nobody else to read');
         last if $there->{disk} >= 80 && $there->{device} == 0;
     }
     is_deeply $there, { device => 0, host => 0, disk => 80 }, 'a session shows what of it is on disk';
+    is $server->stop, 0, '  and the server ends well';
+}
+
+# ---- sessions that a scheduler keeps and fetches (t/fault/scheduler_keeping.c) ---------------------------
+
+# Returns how many tokens of each session the tiers have.
+sub there {
+    my ($server) = @_;
+    return { map { $_->{name} => $_->{there} } @{ decode_json($server->get('/admin/sessions')->{content})->{sessions} } };
+}
+
+for my $cache (qw(paged tiered)) {
+    local $scheduler = LlmServer::built('t/fault/.libs/scheduler_keeping.so');
+    unlink $file;
+    my $folder = folder_of('llama');
+    my $server = start($folder, '200KiB', $cache); # 47 blocks, of which leases have 13 at most
+    my $until  = time + $LlmServer::TIMEOUT;
+    my $first  = $server->post('/v1/completions', { prompt => prompt(7), @asked }, { 'x-session-id' => 'keep' })->{json}{choices}[0]{token_ids};
+    select undef, undef, undef, 0.02 until ($server->metric('llmserve_disk_blocks_held') // 0) == 10 || time > $until;
+    is $server->metric('llmserve_disk_blocks_held'), 10, "$cache: a session is kept on disk";
+    $server->post('/v1/completions', { prompt => prompt(8), @asked }, { 'x-session-id' => 'gone' });
+    $server->post('/v1/completions', { prompt => prompt(9), @asked }, { 'x-session-id' => 'kept too' });
+    my $there;
+    for (1 .. 200) { # counted again while others run
+        ask($server, 11 + $_ % 10);
+        $there = there($server);
+        last if $there->{gone}{disk} == 0 && $there->{'kept too'}{disk} == 0 && $there->{keep}{device} == 0;
+    }
+    is $there->{keep}{disk}, 80, '  whatever is written';
+    is $there->{gone}{disk}, 0, '  while one that was kept for no time has left it';
+    is $there->{'kept too'}{disk}, 0, '  and one for which leases have no room';
+    is_deeply [(ask($server, 7))[0]], [$first], '  its answer is that of before';
+    is $server->stop, 0, '  and the server ends well';
+    unlink $file;
+    $server = start($folder, '4MiB', $cache);
+    $server->post('/v1/completions', { prompt => prompt(7), @asked }, { 'x-session-id' => 'fetch' });
+    for (1 .. 200) { # until it has left the device, and comes back
+        ask($server, 11 + $_ % 10);
+        last if ($server->metric('llmserve_disk_fetched_tokens_total') // 0) > 0;
+    }
+    cmp_ok $server->metric('llmserve_disk_fetched_tokens_total'), '>', 0, "$cache: a session is read from disk before it returns";
+    $until = time + $LlmServer::TIMEOUT;
+    select undef, undef, undef, 0.02 until there($server)->{fetch}{device} == 80 || time > $until;
+    my $before = on_disk($server);
+    my ($again, $found) = ask($server, 7);
+    is_deeply $again, $first, '  its answer is that of before';
+    is $found, 72, '  its beginning was there';
+    is on_disk($server), $before, '  and is not read again';
     is $server->stop, 0, '  and the server ends well';
 }
 

@@ -470,10 +470,12 @@ static json_t *describe_served(const struct lls_machine *m, const char *path)
 static json_t *describe_disk(const struct lls_loop_status *s)
 {
   return json_pack(
-      "{s:I, s:I, s:I, s:I, s:I}", "blocks", (json_int_t)s->disk_blocks_total,
+      "{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "blocks", (json_int_t)s->disk_blocks_total,
       "blocks_used", (json_int_t)s->disk_blocks_used, "written_bytes",
       (json_int_t)s->disk_written_bytes, "read_bytes", (json_int_t)s->disk_read_bytes,
-      "shared_tokens", (json_int_t)s->shared_on_disk);
+      "shared_tokens", (json_int_t)s->shared_on_disk, "blocks_held",
+      (json_int_t)s->disk_blocks_held, "fetched_tokens",
+      (json_int_t)s->disk_fetched_tokens);
 }
 
 /* Describes the machine, with names instead of paths, so that the same run elsewhere

@@ -106,6 +106,12 @@ static void disk(struct lls_page *page, const struct lls_loop_status *status)
                  (double)status->disk_blocks_total);
   lls_page_gauge(page, "llmserve_disk_blocks_used", "Blocks on disk.",
                  (double)status->disk_blocks_used);
+  lls_page_gauge(page, "llmserve_disk_blocks_held",
+                 "Blocks on disk that sessions retain there.",
+                 (double)status->disk_blocks_held);
+  lls_page_counter(page, "llmserve_disk_fetched_tokens_total",
+                   "Tokens read from disk for sessions before they returned.",
+                   status->disk_fetched_tokens);
   lls_page_counter(page, "llmserve_disk_written_bytes_total",
                    "Bytes of blocks written to disk.", status->disk_written_bytes);
   lls_page_counter(page, "llmserve_disk_read_bytes_total",
