@@ -113,6 +113,14 @@ struct lls_loop_remote {
   struct lls_loop_change_ops change;
 };
 
+/* How an arrival's instance is chosen (core/loop/placing.h). Servers choose by WORK: the
+ * others are what simulations compare it with. */
+enum lls_placing_rule {
+  LLS_PLACING_BY_WORK,   /* what waits there, and what it has not cached of the prompt */
+  LLS_PLACING_BY_LOAD,   /* what waits there */
+  LLS_PLACING_BY_SESSION /* a hash of the session's name; without a session by load */
+};
+
 struct lls_loop_options {
   /* the built-in devices, which must outlive the loop: encoders run on the CPU device */
   const struct lls_devices *builtin;
@@ -140,6 +148,7 @@ struct lls_loop_options {
   /* Folder of measurements of earlier starts (measured.h); "" or NULL: none. */
   const char *measurements;
   bool measure_always; /* measure even if the folder has measurements */
+  uint32_t placing;    /* enum lls_placing_rule */
   struct lls_loop_prompts prompts;
   bool block_events;                           /* lls_loop_block_events is called */
   struct lls_loop_prompts disk;                /* of blocks: core/step/disk_tier.h */

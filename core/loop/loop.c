@@ -140,6 +140,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   if (l == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   l->n = o->n_instances > 0 ? o->n_instances : 1;
+  l->placing = o->placing;
   l->mine = mine;
   l->manual = o->manual;
   l->front = o->front;

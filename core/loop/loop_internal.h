@@ -21,6 +21,7 @@ struct lls_loop {
   struct lls_instance_info *infos; /* (n) data of each instance */
   struct lls_topology topology;
   uint32_t n;
+  uint32_t placing;          /* enum lls_placing_rule */
   uint32_t mine;             /* index of the first instance of this process */
   struct lls_remote *remote; /* NULL: no other processes */
   struct lls_delivery delivery;

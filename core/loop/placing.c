@@ -101,6 +101,29 @@ static struct lls_step_thread *least(struct lls_loop *l, const struct lls_live *
   return best;
 }
 
+/* Returns the instance that the hash of the session's name gives, or NULL: the request is
+ * of no session. */
+static struct lls_step_thread *by_session(struct lls_loop *l, const struct lls_live *live)
+{
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  uint32_t open[LLS_MAX_INSTANCES], n = 0;
+  if (live->sessions == NULL)
+    return NULL;
+  for (const char *c = live->sessions->view.name; *c != '\0'; c++)
+    h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3); /* FNV-1a */
+  for (uint32_t i = 0; i < l->n; i++)
+    if (is_open(&l->threads[i]))
+      open[n++] = i;
+  return n > 0 ? &l->threads[open[(h ^ h >> 32) % n]] : NULL;
+}
+
+static struct lls_step_thread *choose(struct lls_loop *l, const struct lls_live *live)
+{
+  struct lls_step_thread *r =
+      l->placing == LLS_PLACING_BY_SESSION ? by_session(l, live) : NULL;
+  return r != NULL ? r : least(l, l->placing == LLS_PLACING_BY_WORK ? live : NULL);
+}
+
 static void count(struct lls_step_thread *r, uint32_t prompt_tokens)
 {
   r->posted++;
@@ -113,7 +136,7 @@ struct lls_step_thread *lls_placing_choose(struct lls_loop *l, struct lls_live *
   LLS_ON_MAIN(l);
   if (l->n > 1) {
     lls_live_name_blocks(live);
-    r = least(l, live);
+    r = choose(l, live);
     r->found_tokens += found_tokens(r, live);
     if (r->sent.all != NULL)
       lls_sent_note(&r->sent, live->keys.all, live->view.n_keys);

@@ -353,6 +353,7 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   options.limits.plan_budget = 0; /* a simulation ignores real time */
   if (guesses(m))
     options.policies.drafter = (struct lls_loop_policy){&lls_guesses_module, &m->guesses};
+  options.placing = (uint32_t)o->placing;
   options.wake = no_wake;
   options.manual = true;
   options.observer = *observer;

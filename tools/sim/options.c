@@ -56,6 +56,11 @@ static const struct lls_param params[] = {
                     "max_drafts of them, which steps verify; a trace's column "
                     "draft_acceptance says it for its row; 0: the configured drafter "
                     "guesses"),
+    LLS_PARAM_CHOICE(
+        options, placing, "work", "work|load|session",
+        "choice among several instances: by what waits there and what of "
+        "the prompt is not cached there, as servers do; by what waits alone; "
+        "by a hash of the session's name"),
     LLS_PARAM_INT(options, max_concurrency, "0", 0, 1 << 20, "requests",
                   "most requests under way at once; 0 is no limit"),
     LLS_PARAM_STRING(options, json, "", "write the report there",

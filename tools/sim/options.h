@@ -27,6 +27,7 @@ struct lls_sim_tool_options {
   double draft_acceptance; /* 0: the configured drafter guesses */
   /* of struct lls_guesses, where rows of the workload say their acceptance; else NULL */
   double (*acceptance_of)(const void *owner, double otherwise);
+  int64_t placing; /* enum lls_placing_rule */
   int64_t max_concurrency;
   const char *json;
   const char *record, *against, *replay; /* paths of decision logs */
