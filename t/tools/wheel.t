@@ -40,12 +40,16 @@ works("mkdir -p '$bundle/libexec' '$bundle/lib/llmserve' '$bundle/share' '$bundl
     grep -Ev '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\\.so' | while read -r l; do cp -L \"\$l\" '$bundle/lib/'; done;
   cp -R '$source/etc/profiles' '$bundle/share/profiles'; cp -R '$source/share/demo-model' '$bundle/share/';
   sed 's,^path = .*,path = ../share/demo-model,' '$source/etc/llmserve.ini' >'$bundle/etc/llmserve.ini';
-  XZ_OPT=-0 tar -C package -cJf '$bundle.tar.xz' llmserve-0.0.7-linux-$cpu;
+  tar -C package -czf '$bundle.tar.gz' llmserve-0.0.7-linux-$cpu;
   mkdir -p llmserve-0.0.7; cp -R '$source/python' llmserve-0.0.7/; mkdir -p llmserve-0.0.7/tools; cp -R '$source/tools/package' llmserve-0.0.7/tools/;
   XZ_OPT=-0 tar -cJf llmserve-0.0.7.tar.xz llmserve-0.0.7", 'a bundle');
 works("sh '$source/tools/package/wheel' --check", 'the tools are there');
+$ENV{SOURCE_DATE_EPOCH} = 1790000000;
 works("sh '$source/tools/package/wheel' llmserve-0.0.7 0.0.7 $cpu", 'a wheel is packed');
 my ($wheel) = glob "$dir/package/llmserve-0.0.7-*.whl";
+works("mv '$wheel' first && mkdir -m 700 x && tar -C x -xzf '$bundle.tar.gz' && find x -exec touch {} + &&
+  tar -C x --sort=none -czf '$bundle.tar.gz' llmserve-0.0.7-linux-$cpu && umask 077 && sh '$source/tools/package/wheel' llmserve-0.0.7 0.0.7 $cpu &&
+  cmp first '$wheel'", 'another of later files, by another umask, is the same byte for byte');
 like $wheel // '', qr/-py3-none-manylinux_2_\d+_\Q$cpu\E\.whl\z/, '  with the glibc that it needs in its name';
 
 works("python3 -m venv --without-pip venv && python3 -m pip --python venv/bin/python -q install --no-index --no-deps --no-compile --disable-pip-version-check '$wheel'", 'pip installs it');
