@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 GUIDES = {
-    "Use": ["serving", "console", "api", "api/vllm", "api/llamacpp", "api/ollama", "api/anthropic", "api/responses",
+    "Use": ["install", "serving", "console", "api", "api/vllm", "api/llamacpp", "api/ollama", "api/anthropic", "api/responses",
             "api/samplers", "api/tgi", "scaling", "capacity", "speculation", "reliability", "packaging"],
     "Choose and write policies": ["policies", "plugins", "debugging", "abi"],
     "Change llmserve": ["hacking", "style", "release"],
