@@ -193,7 +193,7 @@ bool lls_bulk_send(struct lls_bulk *b, uint32_t to, const struct lls_piece *piec
   bool has_link = false;
   if (room == NULL)
     return false;
-  if (b->links != NULL)
+  if (b->links != NULL && piece->n > 0)
     linked = lls_links_room(b->links, to, &has_link);
   if (has_link && linked == NULL)
     return false;

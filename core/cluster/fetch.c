@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/channel/channel.h"
+#include "core/cluster/apart.h"
 #include "core/cluster/bulk.h"
 #include "core/cluster/links.h"
 #include "core/cluster/serving.h"
@@ -18,7 +19,8 @@
 #include "core/instance/inbox.h"
 #include "core/ranks/ranks.h"
 
-enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
+/* OVERDUE: it has failed, and its source is to drop it. */
+enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED, OVERDUE };
 
 /* For [step] and the channel's thread, under the lock. */
 struct fetch {
@@ -35,6 +37,7 @@ struct lls_fetches {
   struct lls_bulk bulk;
   uint32_t n_others;           /* ranks that repeat the calls of rank 0's step thread */
   struct lls_serving *serving; /* orders of other instances to this one */
+  struct lls_apart apart;      /* the channel thread's */
   pthread_mutex_t lock;        /* guards all members below */
   bool lost[LLS_MAX_INSTANCES];
   uint64_t next_ticket;
@@ -157,7 +160,7 @@ static void drop(struct lls_fetches *f, uint64_t ticket)
 {
   pthread_mutex_lock(&f->lock);
   struct fetch *fetch = find(f, ticket);
-  if (fetch != NULL && fetch->state == ASKED)
+  if (fetch != NULL && (fetch->state == ASKED || fetch->state == OVERDUE))
     fetch->state = DROPPED;
   else if (fetch != NULL)
     end(fetch);
@@ -261,12 +264,33 @@ void lls_fetches_drop(struct lls_fetches *f, uint64_t ticket)
 
 /* ---- the channel's thread, at the target ------------------------------------------- */
 
+/* Gets an order of an empty piece, which shows that pieces of an instance arrive. */
+static bool next_try(struct lls_fetches *f, struct lls_fetch_order *out)
+{
+  const uint32_t none = 0;
+  for (uint32_t i = 0; i < f->channel->n; i++)
+    if (lls_apart_try(&f->apart, i)) {
+      *out = (struct lls_fetch_order){.source = i};
+      LLS_PACK(&out->pack, none);
+      return !out->pack.failed;
+    }
+  return false;
+}
+
+/* Lets the fetches fail that began after their source was apart. */
+static void fail_apart(struct lls_fetches *f, struct fetch *fetch)
+{
+  if (fetch->state == WANTED && lls_is_apart(&f->apart, fetch->source))
+    fetch->state = FAILED;
+}
+
 bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
 {
-  bool found = false;
+  bool found = next_try(f, out);
   pthread_mutex_lock(&f->lock);
   for (uint32_t i = 0; i < N_FETCHES && !found; i++) {
     struct fetch *fetch = &f->list[i];
+    fail_apart(f, fetch);
     found = fetch->state == WANTED || fetch->state == DROPPED;
     if (!found)
       continue;
@@ -310,17 +334,52 @@ bool lls_fetches_next_done(struct lls_fetches *f, struct lls_fetched *out)
     struct fetch *fetch = &f->list[i];
     bool good =
         fetch->state == ASKED && fetch->n_there == fetch->n && fetch->n_parts == 0;
-    found = good || fetch->state == FAILED;
+    bool overdue = fetch->state == OVERDUE;
+    found = good || overdue || fetch->state == FAILED;
     if (!found)
       continue;
     *out = (struct lls_fetched){.request = fetch->request,
                                 .ticket = fetch->ticket,
                                 .bytes = fetch->bytes,
                                 .good = good};
-    end(fetch);
+    if (overdue)
+      fetch->state = DROPPED;
+    else
+      end(fetch);
   }
   pthread_mutex_unlock(&f->lock);
   return found;
+}
+
+/* Returns true if pieces of that instance are due. */
+static bool is_due(const struct lls_fetches *f, uint32_t source)
+{
+  for (uint32_t i = 0; i < N_FETCHES; i++)
+    if (f->list[i].state == ASKED && f->list[i].source == source &&
+        f->list[i].n_there < f->list[i].n)
+      return true;
+  return false;
+}
+
+/* Gives up the fetches from instances that are apart. Processes of one MPI job have no
+ * connections that are cut without an end of the job. */
+static void look_for_apart(struct lls_fetches *f)
+{
+  struct timespec t;
+  if (!f->channel->elastic)
+    return;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  int64_t passed_ns =
+      lls_apart_look(&f->apart, t.tv_sec * INT64_C(1000000000) + t.tv_nsec);
+  pthread_mutex_lock(&f->lock);
+  for (uint32_t source = 0; source < f->channel->n; source++) {
+    if (!lls_apart_wait(&f->apart, source, is_due(f, source), passed_ns))
+      continue;
+    for (uint32_t i = 0; i < N_FETCHES; i++)
+      if (f->list[i].state == ASKED && f->list[i].source == source)
+        f->list[i].state = OVERDUE;
+  }
+  pthread_mutex_unlock(&f->lock);
 }
 
 /* ---- the channel's thread, at the source ------------------------------------------- */
@@ -341,15 +400,27 @@ bool lls_fetches_move(struct lls_fetches *f)
   struct lls_arrived arrived;
   bool any = lls_bulk_go_on(&f->bulk);
   for (int i = 0; i < 16 && lls_bulk_receive(&f->bulk, &arrived); i++) {
+    lls_apart_arrived(&f->apart, arrived.from);
     take_piece(f, &arrived);
     any = true;
   }
+  look_for_apart(f);
   return lls_serving_go_on(&f->serving, &f->bulk) || any;
 }
 
-bool lls_fetches_news(struct lls_fetches *f, uint32_t *to, struct lls_error *text)
+bool lls_fetches_news(struct lls_fetches *f, uint32_t *from, uint32_t *to,
+                      struct lls_error *text)
 {
-  return f->bulk.links != NULL && lls_links_news(f->bulk.links, to, text);
+  *from = *to = f->channel->self;
+  if (f->bulk.links != NULL && lls_links_news(f->bulk.links, to, text))
+    return true;
+  if (!lls_apart_news(&f->apart, from))
+    return false;
+  lls_fail(text, 0, "%s",
+           lls_is_apart(&f->apart, *from)
+               ? "blocks do not arrive; prompts that are handed over are computed again"
+               : "blocks arrive again");
+  return true;
 }
 
 void lls_fetches_add_part(struct lls_fetches *f, uint64_t ticket, uint64_t bytes)
@@ -393,6 +464,7 @@ static void fail_all(struct lls_fetches *f, uint32_t index, bool lost)
 void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
 {
   fail_all(f, index, true);
+  lls_apart_forget(&f->apart, index);
 }
 
 void lls_fetches_cut(struct lls_fetches *f, uint32_t index)

@@ -92,17 +92,18 @@ void lls_fetches_unserve(struct lls_fetches *, uint32_t from, uint64_t ticket);
 /* Sends pieces that there is room for, and receives pieces. Returns true if there was
  * any. */
 bool lls_fetches_move(struct lls_fetches *);
-/* Gets a fetch that has ended: it is complete, or its source has failed. Returns false if
- * there is none. */
+/* Gets a fetch that has ended: it is complete, or its source has failed or is apart
+ * (apart.h). Returns false if there is none. */
 bool lls_fetches_next_done(struct lls_fetches *, struct lls_fetched *out);
 /* Notes that another rank has completed its part of a fetch, of `bytes` bytes. */
 void lls_fetches_add_part(struct lls_fetches *, uint64_t ticket, uint64_t bytes);
 /* Fails a fetch, because the source cannot serve it or another rank failed to fetch its
  * part. */
 void lls_fetches_fail(struct lls_fetches *, uint64_t ticket);
-/* Gets a sentence on how blocks are sent to another instance from now on. Returns false
- * if nothing has changed. */
-bool lls_fetches_news(struct lls_fetches *, uint32_t *to, struct lls_error *text);
+/* Gets a sentence on how blocks are sent between this instance and another one from now
+ * on. Returns false if nothing has changed. */
+bool lls_fetches_news(struct lls_fetches *, uint32_t *from, uint32_t *to,
+                      struct lls_error *text);
 /* lose: an instance has ended or was given up, so its fetches fail; find: it has come
  * back. */
 void lls_fetches_lose(struct lls_fetches *, uint32_t index);

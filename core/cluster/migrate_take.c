@@ -188,6 +188,23 @@ void lls_migrate_arrived(struct lls_instance *in)
     lls_fetches_release(in->fetches);
 }
 
+/* Computes a request here whose blocks do not arrive, from its tokens: its source would
+ * offer it again, perhaps to this instance. It is no arrival that main has counted. */
+static void compute_again(struct lls_instance *in, struct lls_live *live)
+{
+  const uint64_t arrived = in->status.arrived, prompts = in->status.prompt_tokens;
+  struct lls_request *v = &live->view;
+  lls_cache_release(in, v, 0);
+  lls_request_list_remove(&in->migration.incoming, v);
+  in->table->by_slot[v->slot] = NULL;
+  lls_session_leave(in, live);
+  live->move.incoming = false;
+  lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
+  lls_lifecycle_arrive_again(in, live);
+  in->status.arrived = arrived;
+  in->status.prompt_tokens = prompts;
+}
+
 void lls_migrate_fetched(struct lls_instance *in)
 {
   struct lls_migration *h = &in->migration;
@@ -206,6 +223,9 @@ void lls_migrate_fetched(struct lls_instance *in)
       continue;
     }
     lls_migrate_end_fetch(in, live);
-    lls_migrate_refuse(in, live, 0);
+    if (atomic_load(&in->peers[live->move.source]->health.broken))
+      lls_migrate_refuse(in, live, 0); /* process 0 has it computed elsewhere */
+    else
+      compute_again(in, live);
   }
 }

@@ -126,16 +126,16 @@ static bool move_blocks(struct lls_remote *remote)
 {
   struct lls_fetched fetched;
   struct lls_error news;
-  uint32_t to;
+  uint32_t from, to;
   bool any = lls_fetches_move(remote->fetches);
   end_cut_off(remote);
   while (lls_fetches_next_done(remote->fetches, &fetched)) {
     lls_inbox_fetched(&remote->mine->inbox, &fetched);
     any = true;
   }
-  while (lls_fetches_news(remote->fetches, &to, &news))
-    lls_log(remote->log, LLS_LOG_INFO, "instances", "from instance %u to %u: %s",
-            remote->self, to, news.text);
+  while (lls_fetches_news(remote->fetches, &from, &to, &news))
+    lls_log(remote->log, LLS_LOG_INFO, "instances", "from instance %u to %u: %s", from,
+            to, news.text);
   return any;
 }
 

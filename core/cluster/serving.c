@@ -11,8 +11,17 @@ struct lls_serving {
   struct lls_serving *next;
   uint32_t from, n, n_sent;
   uint64_t ticket;
+  bool empty;             /* no blocks are ordered, but an empty piece (apart.h) */
   struct lls_pull list[]; /* (n) the source side of each pull */
 };
+
+/* An empty piece that is owed is enough, however often it is ordered. */
+static bool owes_empty(const struct lls_serving *s, uint32_t from)
+{
+  while (s != NULL && !(s->empty && s->from == from))
+    s = s->next;
+  return s != NULL;
+}
 
 bool lls_serving_add(struct lls_serving **all, uint32_t from, uint64_t ticket,
                      struct lls_unpack *u)
@@ -24,7 +33,11 @@ bool lls_serving_add(struct lls_serving **all, uint32_t from, uint64_t ticket,
   struct lls_serving **last = all;
   if (s == NULL)
     return false;
-  *s = (struct lls_serving){.from = from, .n = n, .ticket = ticket};
+  if (n == 0 && owes_empty(*all, from)) {
+    free(s);
+    return true;
+  }
+  *s = (struct lls_serving){.from = from, .n = n, .ticket = ticket, .empty = n == 0};
   memcpy(s->list, list, n * sizeof *s->list);
   while (*last != NULL)
     last = &(*last)->next;
@@ -73,6 +86,7 @@ static bool send_piece(struct lls_bulk *b, struct lls_serving *s)
   if (!lls_bulk_send(b, s->from, &piece, s->list + piece.first))
     return false;
   s->n_sent += piece.n;
+  s->empty = false;
   return true;
 }
 
@@ -83,9 +97,9 @@ bool lls_serving_go_on(struct lls_serving **all, struct lls_bulk *b)
   bool any = false;
   for (struct lls_serving **at = all; *at != NULL;) {
     struct lls_serving *s = *at;
-    while (s->n_sent < s->n && send_piece(b, s))
+    while ((s->n_sent < s->n || s->empty) && send_piece(b, s))
       any = true;
-    if (s->n_sent == s->n)
+    if (s->n_sent == s->n && !s->empty)
       end(at);
     else
       at = &s->next;

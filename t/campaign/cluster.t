@@ -10,7 +10,7 @@
 #   stop    SIGSTOP for six seconds                  front   SIGKILL of the front end, which is started again
 #   hang    SIGSTOP, or no network (far), for longer than rank_timeout: it is lost, and joins again
 #
-# LLS_GENERATIONS=N: that many rolling restarts of all processes but the front end; LLS_ROLES='prefill, decode'
+# LLS_GENERATIONS=N: that many rolling restarts of all processes but the front end, whose memory has to stay flat; LLS_ROLES='prefill, decode'
 # one cluster instead of both; LLS_FAULTS='kill front' these alone, in turn.
 use strict;
 use warnings;
@@ -20,66 +20,28 @@ use Campaign;
 use Cluster;
 use List::Util qw(max);
 use POSIX ();
+use Spaces;
 use Streams;
 use Test::More;
 use Time::HiRes qw(time);
 
 use constant { CLIENTS => 24, TOKENS => 200, APART => 6, LONG => 80, PATIENCE => 240 };
 
-my $missing = Cluster::missing() // ($> != 0 ? 'only root can make network namespaces' : undef);
+my $missing = Cluster::missing() // Spaces::missing();
 plan skip_all => $missing if defined $missing;
 my $end   = Campaign::begin;
-my $net   = '10.97.' . $$ % 251;
-my $owner = $$;
-my $n_namespaces = 0;
+my $spaces = Spaces->new(1);
 my $folder = File::Temp->newdir;
 LlmServer::write_file("$folder/keys", "admin-of-the-campaign\n");
 chmod 0600, "$folder/keys";
-
-# ---- the network ---------------------------------------------------------------------------
-sub run { my ($command) = @_; return system("$command >&2") == 0 || die "$command\n" }
-
-sub make_network {
-    my ($n) = @_;
-    run("ip link add lb$$ type bridge && ip addr add $net.254/24 dev lb$$ && ip link set lb$$ up") if $n_namespaces == 0;
-    for (; $n_namespaces < $n; $n_namespaces++) {
-        my ($space, $port) = ("lls-c$$-$n_namespaces", "lv$$-$n_namespaces");
-        run("ip netns add $space && ip -n $space link set lo up && ip link add $port type veth peer name wire netns $space");
-        run("ip link set $port master lb$$ up && ip -n $space addr add $net." . ($n_namespaces + 1) . '/24 dev wire && ip -n ' . "$space link set wire up");
-    }
-    return;
-}
-
-END {
-    if ($$ == $owner) {
-        local $?;
-        system "ip netns del lls-c$$-$_ 2>/dev/null" for 0 .. $n_namespaces - 1;
-        system "ip link del lb$$ 2>/dev/null" if $n_namespaces > 0;
-    }
-}
-
-# The bridge drops what comes from its port: the process sees no change of its network.
-sub cut  { my ($i) = @_; return run("bridge link set dev lv$$-$i state 0") }
-sub heal { my ($i) = @_; return run("bridge link set dev lv$$-$i state 3") }
-
-# Frames between the two go to an address that nobody has.
-sub split_apart {
-    my ($apart, @two) = @_;
-    for ([@two], [reverse @two]) {
-        my $whose = "$net." . ($_->[1] + 1);
-        my $what = $apart ? "replace $whose lladdr 02:00:00:00:00:fe nud permanent" : "del $whose";
-        run("ip -n lls-c$$-$_->[0] neigh $what dev wire");
-    }
-    return;
-}
 
 # ---- a cluster -----------------------------------------------------------------------------
 my ($front, @members, @roles, $streams, $ini);    # $members[$place]: a process, which may have another number
 
 sub start {
     my ($place, $cluster, $said) = @_;
-    my $server = LlmServer->serve("listen = $net.1:8080\nadmin_keys = $folder/keys\n$ini\n[cluster]\n$cluster = $net.1:7000\n" . ($place > 0 ? "role = $roles[$place]\n" : ''),
-        $said // qr/()/, 'ip', 'netns', 'exec', "lls-c$$-$place");
+    my $server = LlmServer->serve("listen = @{[$spaces->address(0)]}:8080\nadmin_keys = $folder/keys\n$ini\n[cluster]\n$cluster = @{[$spaces->address(0)]}:7000\n" . ($place > 0 ? "role = $roles[$place]\n" : ''),
+        $said // qr/()/, $spaces->within($place));
     $server->{http} = HTTP::Tiny->new(timeout => 10, keep_alive => 0, default_headers => { Authorization => 'Bearer admin-of-the-campaign' });
     return $server;
 }
@@ -151,18 +113,18 @@ sub stop_for {
 
 sub cut_for {
     my ($place, $seconds) = @_;
-    cut($place);
+    $spaces->cut($place);
     for_seconds($seconds);
-    heal($place);
+    $spaces->heal($place);
     return;
 }
 
 sub split_for {
     my ($place, $seconds) = @_;
     my ($other) = grep { $_ != $place } 1 .. $#roles;
-    split_apart(1, $place, $other);
+    $spaces->split(1, $place, $other);
     for_seconds($seconds);
-    split_apart(0, $place, $other);
+    $spaces->split(0, $place, $other);
     return;
 }
 
@@ -215,12 +177,12 @@ sub attack {
 sub begin_cluster {
     my ($roles) = @_;
     @roles = split /,\s*/, $roles;
-    make_network(scalar @roles);
+    $spaces->grow(scalar @roles);
     my $scheduler = $roles =~ /mixed/ ? 'sarathi' : 'distserve';
     $ini = '[model]' . "\npath = @{[Campaign::model()]}\n[engine]\nthreads = 1\npin = false\nroles = $roles\n[plugins]\nscheduler = $scheduler\n";
     $front = start(0, 'listen', qr/(other processes can join)/);
     @members = (undef, map { start($_, 'join') } 1 .. $#roles);
-    $front->{address} = "$net.1:8080";
+    $front->{address} = $spaces->address(0) . ':8080';
     my $deadline = time + PATIENCE;
     Time::HiRes::sleep(0.1) until all_are('up') || time > $deadline;
     BAIL_OUT("$roles: @{[PATIENCE]} s after their start they are '$states': " . $front->log) if !all_are('up');
@@ -228,6 +190,20 @@ sub begin_cluster {
     $streams = Streams->new($front, clients => CLIENTS, tokens => TOKENS, prompts => \@prompts, from_ask => 1);
     $streams->learn;
     for_seconds(3);
+    return;
+}
+
+sub memory {
+    return map { kib($_) } $front, @members[1 .. $#members];
+}
+
+# The front end lives on. The others are of all ages, so that their largest counts; a tenth and 8 MiB more are the allocator's.
+sub is_flat {
+    my (@second) = @_;
+    my @end = memory();
+    my @pairs = ([shift @second, shift @end], [max(@second), max(@end)]);
+    is_deeply [grep { $_->[1] > $_->[0] * 1.1 + 8192 } @pairs], [], 'memory is flat';
+    Campaign::figure(generations => $ENV{LLS_GENERATIONS}, memory => join(' and ', map { "$_->[0] to $_->[1] KiB" } @pairs), longest => sprintf '%.2f s', max(map { @$_ } values %gaps));
     return;
 }
 
@@ -269,10 +245,13 @@ for my $c (0 .. $#clusters) {
         @before = (kib($front), files($front)) if $name eq 'front' || $i < @names;
     }
     my $generations = $ENV{LLS_GENERATIONS} // 0;
+    my @second;
     for my $generation (1 .. $generations) {
         for my $place (1 .. $#roles) { attack('leave', $place) }
+        @second = memory() if $generation == 2;
         diag sprintf 'generation %d: %d KiB, %d descriptors', $generation, kib($front), files($front) if $generation % 10 == 0;
     }
+    is_flat(@second) if $generations > 2;
     end_cluster(\@before, $generations * $#roles);
 }
 done_testing;
