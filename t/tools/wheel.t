@@ -50,6 +50,7 @@ my ($wheel) = glob "$dir/package/llmserve-0.0.7-*.whl";
 works("mv '$wheel' first && mkdir -m 700 x && tar -C x -xzf '$bundle.tar.gz' && find x -exec touch {} + &&
   tar -C x --sort=none -czf '$bundle.tar.gz' llmserve-0.0.7-linux-$cpu && umask 077 && sh '$source/tools/package/wheel' llmserve-0.0.7 0.0.7 $cpu &&
   cmp first '$wheel'", 'another of later files, by another umask, is the same byte for byte');
+is works("python3 -m zipfile -l '$wheel' | sed 1d | cut -d/ -f1 | sort -u", 'its folders'), "llmserve\nllmserve-0.0.7.dist-info\n", '  are those of the module';
 like $wheel // '', qr/-py3-none-manylinux_2_\d+_\Q$cpu\E\.whl\z/, '  with the glibc that it needs in its name';
 
 works("python3 -m venv --without-pip venv && python3 -m pip --python venv/bin/python -q install --no-index --no-deps --no-compile --disable-pip-version-check '$wheel'", 'pip installs it');
