@@ -14,6 +14,12 @@
 #define FIRST_ANSWER 256  /* tokens of an answer, while none has ended yet */
 #define TRUSTED      1024 /* tokens that count as found cached before any was */
 
+/* A session's tokens cached on an instance count so many times: elsewhere this turn
+ * computes them again, so does each later turn of a session that moves, and two caches
+ * have them. 4 had the best hits and times of 1, 2 and 4 (experiments/results/
+ * instances-2026-11-30.md). */
+#define SESSION_WEIGHT 4
+
 /* Most blocks of an instance that main remembers: 16 MiB. */
 #define SENT_BLOCKS (UINT64_C(1) << 20)
 
@@ -75,12 +81,24 @@ static uint32_t found_tokens(const struct lls_step_thread *r, const struct lls_l
   return tokens < live->view.prompt_tokens ? tokens : live->view.prompt_tokens - 1;
 }
 
+/* Returns the work of computing the request's prompt on the instance, less what is cached
+ * there: less than 0 if that counts several times. */
+static int64_t prompt_work(const struct lls_step_thread *r, const struct lls_live *live,
+                           double trust)
+{
+  double cached = trust * found_tokens(r, live);
+  if (live->sessions != NULL)
+    cached *= SESSION_WEIGHT;
+  return (int64_t)live->view.prompt_tokens - (int64_t)cached;
+}
+
 /* Chooses the instance with the least work; of equal ones that which has had the fewest
  * requests. live: NULL if no cache is to count. */
 static struct lls_step_thread *least(struct lls_loop *l, const struct lls_live *live)
 {
   struct work works[LLS_MAX_INSTANCES];
-  uint64_t tokens = 0, answers = 0, least_work = UINT64_MAX;
+  uint64_t tokens = 0, answers = 0;
+  int64_t least_work = INT64_MAX;
   struct lls_step_thread *best = &l->threads[0];
   for (uint32_t i = 0; i < l->n; i++)
     works[i] = work_of(&l->threads[i], &tokens, &answers);
@@ -89,10 +107,9 @@ static struct lls_step_thread *least(struct lls_loop *l, const struct lls_live *
     struct lls_step_thread *r = &l->threads[i];
     if (!is_open(r))
       continue;
-    uint64_t work = works[i].prompt_tokens + works[i].requests * answer / 2;
+    int64_t work = (int64_t)(works[i].prompt_tokens + works[i].requests * answer / 2);
     if (live != NULL)
-      work +=
-          live->view.prompt_tokens - (uint64_t)(works[i].trust * found_tokens(r, live));
+      work += prompt_work(r, live, works[i].trust);
     if (work > least_work || (work == least_work && r->posted >= best->posted))
       continue;
     least_work = work;

@@ -7,7 +7,8 @@
  *   + tokens of this prompt that are not cached there
  *
  * so that a conversation goes back to the instance that has its beginning, unless more
- * waits there than the beginning would save. The third line rests on what main sent to
+ * waits there than the beginning would save; if it names its session, than four times
+ * that. The third line rests on what main sent to
  * each instance and on the answers that ended there (sent_keys.h), times the part of it
  * that the instance's cache still had when such prompts ran: a manager may share nothing,
  * or forget sooner. A wrong guess costs the time of a prompt, nothing else.

@@ -157,6 +157,7 @@ sub wait_for_end {
     waitpid $self->{pid}, 0;
     alarm 0;
     $self->{status} = ($? & 127) ? 'killed by signal ' . ($? & 127) : $? >> 8;
+    Test::More::diag("it ended by abort()\n" . $self->log) if ($? & 127) == 6;
     delete $self->{out};
     return $self->{status};
 }

@@ -28,8 +28,10 @@ static uint64_t arrived(struct harness *h, uint32_t instance)
   return s.arrived;
 }
 
-/* Submits n tokens that begin as all prompts with the same `first` do. */
-static void ask(struct harness *h, struct client *c, int32_t first, uint32_t n)
+/* Submits n tokens that begin as all prompts with the same `first` do, in the session of
+ * that name unless it is NULL. */
+static void ask_in(struct harness *h, struct client *c, int32_t first, uint32_t n,
+                   const char *session)
 {
   struct lls_error err = {0};
   int32_t tokens[128];
@@ -37,8 +39,14 @@ static void ask(struct harness *h, struct client *c, int32_t first, uint32_t n)
     tokens[i] = (first + (int32_t)i) % 200;
   *c = (struct client){0};
   struct lls_submission s = harness_submission(tokens, n, 2, c);
+  s.session.name = session;
   if (lls_loop_submit(h->loop, &s, &c->id, &err) < 0)
     fail_msg("submit: %s", err.text);
+}
+
+static void ask(struct harness *h, struct client *c, int32_t first, uint32_t n)
+{
+  ask_in(h, c, first, n, NULL);
 }
 
 static void ask_alone(struct harness *h, int32_t first, uint32_t n)
@@ -105,6 +113,24 @@ static void test_a_queue_outweighs_a_beginning(void **state)
   assert_int_equal(arrived(&h, 0), 2);
   assert_int_equal(arrived(&h, 1), 1);
   assert_int_equal(arrived(&h, 2), 1);
+  harness_close(&h);
+}
+
+/* The same prompts of a session: what is cached for the second and later ones, nearly all
+ * of their 108 tokens, counts four times, so the fifth is the first to go elsewhere. */
+static void test_a_session_stays_longer(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct client c[6];
+  open_three(&h, true);
+  ask_in(&h, &c[0], 0, BEGINNING, "agent");
+  run_to_end(&h);
+  for (int32_t i = 1; i <= 5; i++)
+    ask_in(&h, &c[i], 0, BEGINNING + 60, "agent");
+  run_to_end(&h);
+  assert_int_equal(arrived(&h, 0), 5);
+  assert_int_equal(arrived(&h, 1), 1);
   harness_close(&h);
 }
 
@@ -217,6 +243,7 @@ int main(void)
       cmocka_unit_test(test_a_conversation_returns),
       cmocka_unit_test(test_what_is_never_cached_counts_no_more),
       cmocka_unit_test(test_a_queue_outweighs_a_beginning),
+      cmocka_unit_test(test_a_session_stays_longer),
       cmocka_unit_test(test_long_prompts_weigh_more),
       cmocka_unit_test(test_an_answer_is_part_of_the_beginning),
       cmocka_unit_test(test_a_beginning_on_the_host),
