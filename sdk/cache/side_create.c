@@ -2,6 +2,7 @@
 /* The parts of side.h: how large each is, and what moves a block from slab to slab. All
  * memory is allocated here, once; nothing on the step path allocates. */
 #include "side_inside.h"
+#include "table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -206,8 +207,8 @@ static int make_parts(struct lls_pol_side *m, const struct lls_cache_geometry *g
   m->wish_changes = SIDE_CHANGES * m->max_wishing;
   m->leaving_changes = side_leaving_changes(m);
   m->journal.changes =
-      calloc((size_t)m->journal.max + m->wish_changes + m->leaving_changes,
-             sizeof *m->journal.changes);
+      table_alloc((size_t)m->journal.max + m->wish_changes + m->leaving_changes,
+                  sizeof *m->journal.changes);
   m->wishes = calloc(m->rows.n_slots, sizeof *m->wishes);
   m->wishing = calloc((size_t)m->max_wishing + 1, sizeof *m->wishing);
   m->max_copies = 2 * blocks + m->more_copies;

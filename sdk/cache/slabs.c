@@ -5,6 +5,8 @@
 
 #include <llmserve/policy/number.h>
 
+#include "table.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,9 +74,9 @@ int lls_pol_slabs_init(struct lls_pol_slabs *s, uint32_t n_units,
   size_t blocks = (size_t)s->n_slabs * s->blocks_per_slab;
   if (blocks >= LLS_POL_NIL)
     return -EINVAL;
-  s->slabs = calloc(s->n_slabs, sizeof *s->slabs);
-  s->holders = calloc(blocks, sizeof *s->holders);
-  s->next = calloc(blocks, sizeof *s->next);
+  s->slabs = table_calloc(s->n_slabs, sizeof *s->slabs);
+  s->holders = table_calloc(blocks, sizeof *s->holders);
+  s->next = table_calloc(blocks, sizeof *s->next);
   s->lists = calloc(s->n_lists, sizeof *s->lists);
   s->words = calloc(s->n_words, sizeof *s->words);
   s->marks = calloc(s->n_slabs, sizeof *s->marks);
@@ -324,6 +326,8 @@ void lls_pol_slabs_free(struct lls_pol_slabs *s, uint32_t unit)
   uint32_t x = unit / s->slab_units, number = lls_pol_slabs_number(s, unit);
   struct lls_pol_slab *slab = &s->slabs[x];
   LLS_POL_CHECK(s->holders[number] == 0);
+  if (x == s->closing) /* its one block gets another holder (slabs_empty.c) */
+    return;
   slabs_unlist(s, x);
   slabs_set(s, &s->holders[number], LLS_POL_NIL);
   slabs_set(s, &s->next[number], slab->first_free);

@@ -5,6 +5,8 @@
 
 #include <llmserve/policy/number.h>
 
+#include "table.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,7 +267,7 @@ static bool allocate_tier(struct lls_pol_tree *t, uint32_t tier)
   at->slabs->owner.context = at;
   at->slabs->owner.victim = victim;
   at->slabs->owner.drop = drop;
-  at->place_of = calloc((size_t)blocks + 1, sizeof *at->place_of);
+  at->place_of = table_calloc((size_t)blocks + 1, sizeof *at->place_of);
   t->n_nodes += blocks;
   return at->place_of != NULL;
 }
@@ -280,10 +282,10 @@ int lls_pol_tree_init(struct lls_pol_tree *t)
   while (t->bucket_mask < t->n_nodes)
     t->bucket_mask = 2 * t->bucket_mask + 1;
   size_t places = (size_t)t->n_nodes * t->n_groups * t->n_tiers;
-  t->nodes = calloc(t->n_nodes, sizeof *t->nodes);
-  t->keys = calloc(t->n_nodes, sizeof *t->keys);
-  t->places = calloc(places, sizeof *t->places);
-  t->buckets = calloc((size_t)t->bucket_mask + 1, sizeof *t->buckets);
+  t->nodes = table_calloc(t->n_nodes, sizeof *t->nodes);
+  t->keys = table_calloc(t->n_nodes, sizeof *t->keys);
+  t->places = table_calloc(places, sizeof *t->places);
+  t->buckets = table_calloc((size_t)t->bucket_mask + 1, sizeof *t->buckets);
   t->marks = calloc(t->n_nodes, sizeof *t->marks);
   t->due_first = t->due_last = t->leaving = LLS_POL_NIL;
   t->shown = t->shows_changes ? calloc(places, sizeof *t->shown) : NULL;
@@ -436,8 +438,12 @@ void lls_pol_tree_touch(struct lls_pol_tree *t, uint32_t tier, uint32_t unit,
   LLS_POL_CHECK(place != LLS_POL_NIL);
   if (lls_pol_slabs_holders(t->tiers[tier].slabs, unit) > 0)
     return;
-  unkeep(t, tier, place);
-  keep(t, tier, place);
+  if (kept_of(t, tier, unit)->last == place) { /* as after let_go: it stays there */
+    set(t, &t->clock, t->clock + 1);
+  } else {
+    unkeep(t, tier, place);
+    keep(t, tier, place);
+  }
   set(t, &t->places[place].since, since);
 }
 

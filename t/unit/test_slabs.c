@@ -100,6 +100,29 @@ static void test_without_moves_too(void **state)
       play(&ratios[i], false, seed);
 }
 
+/* A block that a kept one makes room for changes three counts: its slab, of which it is
+ * all, is neither freed nor opened. */
+static void test_a_whole_slab_is_reused(void **state)
+{
+  (void)state;
+  static const uint32_t units[] = {1};
+  struct rig r;
+  rig_make(&r, 8, units, 1, false);
+  for (uint32_t i = 0; i < 8; i++)
+    assert_true(rig_take(&r, 0));
+  for (uint32_t i = 0; i < 8; i++)
+    rig_let_go(&r, i, true);
+  uint32_t since, oldest = rig_victim(&r, 0, &since);
+  rig_begin(&r);
+  assert_int_equal(lls_pol_slabs_take(&r.s, 0), oldest);
+  assert_int_equal(r.journal.n, 3);
+  assert_int_equal(lls_pol_slabs_holders(&r.s, oldest), 1);
+  assert_int_equal(r.n_dropped, 1);
+  assert_non_null(rig_audit(&r));
+  rig_rollback(&r);
+  rig_end(&r);
+}
+
 static void test_a_state_is_taken_over(void **state)
 {
   (void)state;
@@ -268,6 +291,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_fits_can_be_taken),
       cmocka_unit_test(test_without_moves_too),
+      cmocka_unit_test(test_a_whole_slab_is_reused),
       cmocka_unit_test(test_a_state_is_taken_over),
       cmocka_unit_test(test_blocks_are_claimed),
       cmocka_unit_test(test_audit_sees_what_is_wrong),
