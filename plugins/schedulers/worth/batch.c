@@ -262,6 +262,45 @@ static void rescue(struct worth *w, struct lls_pol_step *s)
   take(w, s, c);
 }
 
+/* Returns true if the request names no time for first token, gaps or end. */
+static bool named_nothing(const struct lls_request *r)
+{
+  return r->slo.ttft_ns == LLS_NEVER && !worth_owed(r) && !worth_best_effort(r);
+}
+
+/* Returns the prompt that has waited most, as a part of its own time, of those that named
+ * no deadline and have waited for `age` times that; or NULL. */
+static struct worth_candidate *aged(const struct worth *w, int64_t now_ns)
+{
+  struct worth_candidate *first = NULL;
+  double most = w->params.age;
+  for (uint32_t i = 0; i < w->order.n && w->params.age > 0; i++) {
+    struct worth_candidate *c = &w->order.all[i];
+    double waited = (double)(now_ns - c->request->arrival_ns) / (double)c->stays;
+    if (c->stream || c->started || c->done || !named_nothing(c->request) || waited < most)
+      continue;
+    first = c;
+    most = waited;
+  }
+  return first;
+}
+
+/* Begins the aged prompt. It preempts only streams that named nothing either. */
+static void begin_aged(struct worth *w, struct lls_pol_step *s)
+{
+  struct worth_candidate *c = aged(w, s->view->now_ns);
+  if (c == NULL)
+    return;
+  for (; s->tail > 0 && !has_room(w, s, c); s->tail--) {
+    const struct lls_request *last = s->order[s->tail - 1];
+    if (!(named_nothing(last) || worth_best_effort(last)) ||
+        last->generated_tokens == 0 || !lls_pol_step_take_off(s, last))
+      return;
+  }
+  c->done = true;
+  take(w, s, c);
+}
+
 /* Prompts under way are the first of all, see look.c. */
 static void run_started(struct worth *w, struct lls_pol_step *s)
 {
@@ -349,6 +388,7 @@ void worth_fill(struct worth *w, struct lls_pol_step *s)
   w->n_ends = 0;
   set_order(w, s);
   rescue(w, s);
+  begin_aged(w, s);
   run_streams(w, s, false);
   run_prompts(w, s);
   run_streams(w, s, true);

@@ -183,6 +183,10 @@ static const struct lls_param parameters[] = {
                     "part of the filled steps that shall end in time, as far as the cost "
                     "model was off so far; 0: as it says",
                     RELOADABLE),
+    LLS_PARAM_FLOAT(struct worth_params, age, "0", 0, 1e6, "",
+                    "a prompt that has waited for so many times its own time comes "
+                    "first and preempts others; 0: never",
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_PREEMPT(struct worth_params),
     LLS_PARAM_STRING(struct worth_params, weights, "",
                      "shares of tenants by name, as in alice:3, bob:0.5; of others 1",

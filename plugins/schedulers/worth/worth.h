@@ -27,7 +27,7 @@
 struct worth_params {
   int64_t gap, max_stall, stay;
   int64_t chunk;
-  double fairness, reserve, margin;
+  double fairness, reserve, margin, age;
   int64_t preempt;
   const char *weights;
 };
