@@ -203,30 +203,35 @@ void lls_hub_settled(struct lls_remote *remote, uint32_t slot, uint32_t source)
 /*
  * Continues a request on another instance, from the submission and the tokens received
  * since: all are prefilled, and everything that depends on them (penalties, grammar,
- * banned words, random numbers) follows. Returns false if the request was continued
- * before without a new token since: it may be the cause of its process's end.
+ * banned words, random numbers) follows. died: its process did, in place of being silent
+ * or leaving. Returns false if that happened to the request before without a new token
+ * since: it may be what its processes die of.
  */
-static bool go_on(struct lls_remote *remote, struct lls_away *a)
+static bool go_on(struct lls_remote *remote, struct lls_away *a, bool died)
 {
   struct lls_live *home = a->home;
   struct lls_request *v = &home->view;
   struct lls_remote_head head =
       lls_remote_head(remote, LLS_REMOTE_REQUEST, LLS_NOBODY, v->slot);
   bool again = a->again == v->id && a->again_tokens == v->generated_tokens;
-  if (again || (v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens))
+  if ((died && again) ||
+      (v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens))
     return false;
   head.target = remote->place(remote->context, v->prompt_tokens);
   if (head.target == LLS_NOBODY)
     return false;
-  a->again = head.request = v->id;
-  a->again_tokens = v->generated_tokens;
+  head.request = v->id;
+  if (died) {
+    a->again = v->id;
+    a->again_tokens = v->generated_tokens;
+  }
   head.mail = home->move.mail = LLS_MAIL_AGAIN;
   home->move.refusal = 0;
   lls_hub_send_request(remote, &head, home);
   return true;
 }
 
-void lls_hub_move_requests(struct lls_remote *remote, uint32_t index)
+void lls_hub_move_requests(struct lls_remote *remote, uint32_t index, bool died)
 {
   for (uint32_t slot = 0; slot < remote->n_slots; slot++) {
     struct lls_away *a = &remote->away[slot];
@@ -236,7 +241,7 @@ void lls_hub_move_requests(struct lls_remote *remote, uint32_t index)
     if (a->offer == NULL || lls_remote_is_out(remote, a->source)) {
       settle(remote, a);
       a->source = LLS_NOBODY;
-      if (!go_on(remote, a))
+      if (!go_on(remote, a, died))
         end(remote, a);
       continue;
     }

@@ -93,7 +93,7 @@ struct lls_away {
   char *offer;           /* (offer_bytes) the packed request at its offer */
   size_t offer_bytes;
   uint64_t again; /* id of the last request of this slot that continued elsewhere after
-                     its process was lost */
+                     its process had died */
   uint32_t again_tokens; /* tokens of that request when it was continued */
 };
 
@@ -288,8 +288,8 @@ void lls_hub_send_request(struct lls_remote *, struct lls_remote_head *,
 void lls_hub_settled(struct lls_remote *, uint32_t slot, uint32_t source);
 void lls_hub_publish(struct lls_remote *);
 /* Continues all requests of an instance elsewhere, or ends them with an error; the
- * instance is out. */
-void lls_hub_move_requests(struct lls_remote *, uint32_t index);
+ * instance is out. died: its process has died, perhaps of one of them. */
+void lls_hub_move_requests(struct lls_remote *, uint32_t index, bool died);
 void lls_hub_end_requests(struct lls_remote *);
 /* Returns true if the instance has requests, or blocks of some. */
 bool lls_hub_has_requests(const struct lls_remote *, uint32_t index);

@@ -206,7 +206,7 @@ void lls_hub_lose(struct lls_remote *remote, uint32_t index, const char *why)
   if (came)
     tell_others(remote, LLS_REMOTE_GONE, index, remote->channel->elastic);
   lls_fetches_lose(remote->fetches, index);
-  lls_hub_move_requests(remote, index);
+  lls_hub_move_requests(remote, index, !left);
   check_service(remote);
   leave_out(remote, index);
   if (came)
@@ -260,7 +260,7 @@ static void give_up(struct lls_remote *remote, uint32_t index)
   atomic_store(&lls_remote_instance(remote, index)->health.broken, true);
   tell_others(remote, LLS_REMOTE_GONE, index, 1);
   lls_fetches_lose(remote->fetches, index);
-  lls_hub_move_requests(remote, index);
+  lls_hub_move_requests(remote, index, false);
   leave_out(remote, index);
 }
 

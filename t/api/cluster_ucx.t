@@ -12,6 +12,7 @@ use LlmServer;
 use Cluster;
 use Golden;
 use Streams;
+use JSON::PP;
 use Test::More;
 use Time::HiRes qw(time sleep);
 
@@ -97,6 +98,30 @@ sub works {
     Cluster::becomes($front, 'up up up');
     answers($front, '  and join the next one');
     is $_->stop, 0, '  and end well' for @members, $front;
+}
+
+# ---- silent twice --------------------------------------------------------------------------
+# Two members stop one second apart, so that requests of the first, which have no token yet, are with
+# the second when that is silent, too. It is no process's death, so they are not what processes die of.
+{
+    my $config = config("instances = 3\n", 'sarathi');
+    my $front = Cluster::front($config);
+    my @members = map { Cluster::member($front, $config) } 1, 2;
+    Cluster::becomes($front, 'up up up');
+    $members[0]->signal('STOP');
+    my @sockets = map {
+        my $socket = $front->connect;
+        syswrite $socket, LlmServer::raw_post('/v1/completions', encode_json(Golden::body($golden[$_ % @golden]{prompt_ids}, $golden[$_ % @golden])), 'Connection: close');
+        $socket;
+    } 0 .. 23;
+    $members[1]->signal('STOP');
+    Cluster::becomes($front, 'up silent silent');
+    my @answers = map { LlmServer::read_all($_) =~ s/\s//gr } @sockets;
+    my @wrong = grep { my $ids = join ',', @{ $golden[$_ % @golden]{greedy_ids} }; $answers[$_] !~ /"token_ids":\[\Q$ids\E\]/ } 0 .. $#answers;
+    is_deeply [map { $answers[$_] } @wrong], [], 'requests of two processes that stop one after the other go on';
+    $_->signal('CONT') for @members;
+    Cluster::becomes($front, 'up up up');
+    is $_->stop, 0, '  and all end well' for @members, $front;
 }
 
 # ---- prefill and decode --------------------------------------------------------------------
