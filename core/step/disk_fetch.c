@@ -167,7 +167,7 @@ static bool ask_for(struct lls_instance *in, struct lls_disk_fetch *f, uint32_t 
 {
   struct lls_disk_wait *w = &f->wait;
   const struct lls_key *keys = lls_session_find(&in->sessions, f->session)->view.keys;
-  while (w->next_block<w->end && * left> 0) {
+  while (*left > 0 && w->next_block < w->end) {
     int rc = lls_block_store_get(in->disk->store, &keys[w->next_block], w->ticket);
     if (rc == -EAGAIN)
       return false;

@@ -17,22 +17,21 @@ struct lls_disk_fetch { /* the reads for a session without a request */
 
 struct lls_disk_tier {
   struct lls_block_store *store;
-  /* of a group's block in a record */
+  /* where a record has the block of each group, and how large the block is */
   size_t offset[LLS_MAX_GROUPS], bytes[LLS_MAX_GROUPS];
   size_t record_bytes;
   uint32_t n_groups, all_groups; /* number; a bit for each */
-  uint32_t form[LLS_MAX_GROUPS]; /* of a group's blocks, for the manager */
+  uint32_t form[LLS_MAX_GROUPS]; /* in which the manager takes a group's blocks */
   bool simulated;                /* blocks have no contents */
 
-  uint64_t ticket; /* of the round of reads that began last */
-  uint64_t
-      coming; /* tokens that requests and sessions whose reads have begun still get */
+  uint64_t ticket; /* numbers the rounds of reads; the last round has this one */
+  uint64_t coming; /* tokens that begun reads of requests and sessions still bring */
   bool said_full;
 
   struct lls_disk_leases leases;
   struct lls_disk_fetch fetches[LLS_DISK_FETCHES];
   uint32_t n_fetches;
-  uint64_t fetched_tokens; /* so far */
+  uint64_t fetched_tokens; /* counter: read for sessions without a request */
 };
 
 /* ---- disk_blocks.c */

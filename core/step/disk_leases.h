@@ -36,8 +36,8 @@ struct lls_disk_leases {
   uint32_t *buckets;              /* (LLS_SESSION_BUCKETS) by session */
   uint32_t free_lease, free_hold; /* UINT32_MAX: none */
   uint32_t n, holds_left;
-  uint64_t blocks[LLS_SESSION_TENANTS]; /* of leases, by tenant */
-  uint64_t last;                        /* number */
+  uint64_t blocks[LLS_SESSION_TENANTS]; /* leased blocks of each tenant */
+  uint64_t last;                        /* number of the latest lease */
   int64_t soonest_ns;                   /* no lease ends before */
 };
 

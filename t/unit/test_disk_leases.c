@@ -205,7 +205,7 @@ static void test_any_order(void **state)
       lls_disk_leases_end(&leases, s + 1);
       has_lease[s].n = 0;
       break;
-    case 1: { /* of the tenants none has two, so none makes room for another */
+    case 1: { /* no tenant has two leases, so none makes room for another */
       int64_t until_ns = now_ns + dice(&d, 1, 30);
       uint64_t first = dice(&d, 0, 1) == 0 ? 100 : (next += 10);
       has_lease[s].n = 0;
