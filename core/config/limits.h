@@ -126,6 +126,7 @@ struct lls_loop_limits { /* keys of [plugins] */
   /* time between two steps for the drafter, 0 = no limit, LLS_NEVER = 2 % of the step
    * before */
   int64_t draft_budget;
+  int64_t min_drafts; /* guesses of one request that schedulers verify at least */
 };
 
 struct lls_pool_limits { /* keys of [cache] */

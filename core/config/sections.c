@@ -473,13 +473,14 @@ static const struct lls_param plugins_params[] = {
     LLS_PARAM_STRING(plugins, drafter_sha256, "", "the same for the drafter's file",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(plugins, max_drafts, "7", 0, LLS_MAX_DRAFTS, "tokens",
-                  "most guesses of one answer that a step verifies, if there is a "
-                  "drafter; the scheduler may choose fewer"),
+                  "most guesses of one answer that a step verifies; schedulers choose"),
+    LLS_PARAM_INT(loop, min_drafts, "0", 0, LLS_MAX_DRAFTS, "tokens",
+                  "guesses of one answer that a step verifies even if they do not pay",
+                  .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(plugins, draft_model, "",
                    "folder or GGUF file of a small model with the same tokens, or folder "
                    "of the model's EAGLE-3 layer, which guesses for the drafters model, "
-                   "heads and auto; empty: the model's own layer that guesses (MTP), if "
-                   "it has one"),
+                   "heads and auto; empty: the model's own layer that guesses (MTP)"),
     LLS_PARAM_BYTES(plugins, draft_cache, "1GiB", 1048576, 1125899906842624,
                     "cache of the draft model, of each instance; answers that find no "
                     "room in it have no guesses of it"),

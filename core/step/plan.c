@@ -84,6 +84,7 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
       .n_sessions = in->sessions.n_idle,
       .sessions = in->sessions.idle,
       .n_arriving = in->reading.n,
+      .min_drafts = (uint32_t)in->limits.min_drafts,
       .arriving = in->reading.items,
   };
 }

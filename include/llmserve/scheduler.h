@@ -121,6 +121,8 @@ struct lls_step_view {
    * They can neither be planned nor reserved for; on_arrival follows. */
   uint32_t n_arriving;
   const struct lls_request *const *arriving;
+  /* [plugins] min_drafts: guesses of each request to verify though they may not pay */
+  uint32_t min_drafts;
   /* version 1 ends here */
 };
 

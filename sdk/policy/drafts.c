@@ -34,10 +34,11 @@ uint32_t lls_pol_drafts_of(const struct lls_pol_drafts *d, const struct lls_requ
   double odds = 1;
   uint32_t n = 0;
   if (d->of != NULL)
-    return lls_pol_min(d->of(d->context, r), r->drafted_tokens);
-  while (n < r->drafted_tokens && (odds *= (double)r->draft_odds[n]) >= d->least)
-    n++;
-  return n;
+    n = d->of(d->context, r);
+  else
+    while (n < r->drafted_tokens && (odds *= (double)r->draft_odds[n]) >= d->least)
+      n++;
+  return lls_pol_min(lls_pol_max(n, d->fewest), r->drafted_tokens);
 }
 
 uint32_t lls_pol_drafts_most(const struct lls_step_view *view)
@@ -134,5 +135,6 @@ void lls_pol_drafts_choose(struct lls_pol_drafts *d, const struct lls_cost *cost
                            const struct lls_step_view *view)
 {
   struct choice c = {.cost = cost, .view = view};
-  *d = (struct lls_pol_drafts){.least = look(&c) ? least_odds(&c) : NONE};
+  *d = (struct lls_pol_drafts){.least = look(&c) ? least_odds(&c) : NONE,
+                               .fewest = view->min_drafts};
 }

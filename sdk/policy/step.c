@@ -39,6 +39,7 @@ void lls_pol_step_own_drafts(struct lls_pol_step *s, const struct lls_pol_drafts
 {
   uint64_t own = 0;
   s->drafts = *drafts;
+  s->drafts.fewest = s->view->min_drafts;
   for (uint32_t i = 0; i < s->view->n_running; i++)
     if (lls_request_decodes(s->view->running[i]))
       own += lls_request_pending(s->view->running[i]);

@@ -14,7 +14,7 @@ my $text  = "for (int i = 0; i < n; i++)\n  sum += a[i];\nreturn sum;";
 my $other = $text =~ s/sum/SUM/gr;
 my $draft = Script->new(answers => [$text, $other]);
 my @ask   = (messages => [{ role => 'user', content => 'x' }], max_tokens => 200);
-my $drafts = sub { return "[plugins]\nscheduler = sarathi\ndrafter = $_[0]\ndraft_budget = 0\n" . ($_[1] // "draft_model = @{[$draft->folder]}\n") . "[drafter.model]\ndepth = 3\n" };
+my $drafts = sub { return "[plugins]\nscheduler = sarathi\ndrafter = $_[0]\ndraft_budget = 0\nmin_drafts = 7\n" . ($_[1] // "draft_model = @{[$draft->folder]}\n") . "[drafter.model]\ndepth = 3\n" };
 
 # ---- a model with the same tokens -----------------------------------------------------
 my $script = Script->new(answers => [$text, $text], rest => "[engine]\nmax_sequences = 4\n" . $drafts->('model')); # all cores, pinned

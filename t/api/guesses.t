@@ -29,7 +29,7 @@ sub config {
     my ($s, $drafter) = @_;
     return "[model]\npath = " . ($s->{model} // $stories) . "\nweights = f32\n[engine]\nthreads = 1\npin = false\nmax_step_tokens = 64\nmax_sequences = 16\n"
         . ($s->{engine} // '') . "\n[cache]\nelement = f32\ndevice_memory = 1MiB\n" . ($s->{lora} ? "[lora]\n$s->{lora}" : '')
-        . "[plugins]\ndrafter = $drafter\ndraft_budget = 0\nscheduler = " . ($s->{scheduler} // 'sarathi') . "\n";
+        . "[plugins]\ndrafter = $drafter\ndraft_budget = 0\nmin_drafts = 7\nscheduler = " . ($s->{scheduler} // 'sarathi') . "\n";
 }
 
 # Prompts that repeat themselves, drawn in several ways, all at once.
@@ -54,7 +54,7 @@ sub counted {
     return $sum;
 }
 
-my %all; # of each drafter, over all servers: how many a step verifies depends on its time
+my %all; # of each drafter, over all servers
 for my $s (@servers) {
     my $plain = LlmServer->serve(config($s, 'none'));
     my $right = ids($plain->at_once(bodies($s)));

@@ -25,7 +25,7 @@ sub folder {
 sub config {
     my ($folder, $drafter, $rest) = @_;
     return "[model]\npath = $folder\n[engine]\nthreads = 1\npin = false\nmax_step_tokens = 16\n" . ($rest // '')
-        . "[cache]\nblock_tokens = 8\n[plugins]\nscheduler = sarathi\ndrafter = $drafter\ndraft_budget = 0\ndraft_cache = 1MiB\n"
+        . "[cache]\nblock_tokens = 8\n[plugins]\nscheduler = sarathi\ndrafter = $drafter\ndraft_budget = 0\nmin_drafts = 3\ndraft_cache = 1MiB\n"
         . ($drafter eq 'heads' ? "[drafter.heads]\ndepth = 3\n" : '');
 }
 

@@ -12,7 +12,7 @@ use Test::More;
 
 my $line = "for (int i = 0; i < n; i++) sum += a[i];\n";
 my $text = 'int n = 10;' . $line x 4 . 'return sum;';
-my @given = (answers => [$text, 'Something else.'], rest => "[plugins]\nscheduler = sarathi\ndrafter = ngram\ndraft_budget = 0\n");
+my @given = (answers => [$text, 'Something else.'], rest => "[plugins]\nscheduler = sarathi\ndrafter = ngram\ndraft_budget = 0\nmin_drafts = 7\n");
 my $script = Script->new(@given);
 my $server = $script->server;
 my @ask    = (messages => [{ role => 'user', content => 'x' }], max_tokens => 400);

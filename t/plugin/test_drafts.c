@@ -162,6 +162,22 @@ static void test_unknown_costs_take_likely_guesses(void **state)
   assert_int_equal(chosen(&s, 0), 0);
 }
 
+static void test_fewest_are_verified_in_any_case(void **state)
+{
+  (void)state;
+  struct scene s;
+  times = (struct times){10000, 100, 1000};
+  begin(&s, 1);
+  guess(&s, 0, 6, 0.05f); /* none of them pays */
+  s.view.min_drafts = 2;
+  assert_int_equal(chosen(&s, 0), 2);
+  s.view.min_drafts = DRAFTS + 1; /* more than there are */
+  assert_int_equal(chosen(&s, 0), 6);
+  guess(&s, 0, 6, 0.8f); /* all of them pay */
+  s.view.min_drafts = 2;
+  assert_int_equal(chosen(&s, 0), 6);
+}
+
 /* ---- in a step ------------------------------------------------------- */
 
 static uint32_t free_tokens, asked[8], n_asked;
@@ -225,6 +241,7 @@ int main(void)
       cmocka_unit_test(test_no_choice_of_a_threshold_is_better),
       cmocka_unit_test(test_prompts_in_the_step_pay_for_the_weights),
       cmocka_unit_test(test_unknown_costs_take_likely_guesses),
+      cmocka_unit_test(test_fewest_are_verified_in_any_case),
       cmocka_unit_test(test_a_step_reserves_for_guesses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,15 +34,17 @@ struct lls_pol_drafts {
    * verified, and is given `context`. NULL: by `least`. */
   uint32_t (*of)(void *context, const struct lls_request *);
   void *context;
+  uint32_t fewest; /* guesses of each request that are verified in any case */
 };
 
 /* A choice of no guess. */
 #define LLS_POL_DRAFTS_NONE                                                              \
   {                                                                                      \
-    2, NULL, NULL                                                                        \
+    2, NULL, NULL, 0                                                                     \
   }
 
-/* Chooses for a step that runs all decodes of the view. */
+/* Chooses for a step that runs all decodes of the view, and at least the view's
+ * min_drafts of each. */
 void lls_pol_drafts_choose(struct lls_pol_drafts *, const struct lls_cost *,
                            const struct lls_step_view *);
 /* Returns how many guesses a step can verify at most (lls_plan_run_drafts). */
