@@ -3,6 +3,7 @@
 #include "core/base/progress_bar.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,4 +108,10 @@ void lls_progress_end(struct lls_progress *p)
 {
   clear(p);
   p->on = false;
+}
+
+bool lls_terminal_colours(int fd)
+{
+  const char *no = getenv("NO_COLOR");
+  return isatty(fd) == 1 && (no == NULL || no[0] == '\0');
 }

@@ -39,4 +39,8 @@ void lls_progress_count(struct lls_progress *, size_t n, size_t total, const cha
 bool lls_progress_weights(void *progress, size_t done, size_t total);
 void lls_progress_end(struct lls_progress *);
 
+/* Returns true if a program may print in colour or bold: the file is a terminal, and
+ * the environment's NO_COLOR is unset or empty (https://no-color.org). */
+bool lls_terminal_colours(int fd);
+
 #endif

@@ -7,6 +7,7 @@ use FindBin;
 use lib $FindBin::Bin;
 use JSON::PP;
 use LlmServer;
+use Terminal qw(has_terminal on_terminal);
 use Test::More;
 
 my $stories = LlmServer::source('t/data/models/stories260K');
@@ -73,6 +74,14 @@ like $page, qr{\A0 llmserve 0\.1\.0  ok  stories260K  sarathi \+ paged \+ none \
 like $page, qr{^tokens/s   \d+ of prompts  [1-9]\d* of answers\nsteps      [1-9]\S*/s  of \S+ ms  with \S+ tokens\nfirst token  p50 \S+}m, '  rates of the past second';
 like $page, qr{^cache      \[#?-+\] \d+ %}m, '  and the cache';
 unlike $page, qr/\e/, '  without control sequences where there is no terminal';
+SKIP: {
+    skip 'no script, which makes a terminal', 3 if !has_terminal();
+    my $top = "'$ctl' -a $server->{address} top"; # until its first page is whole
+    like on_terminal("env -u NO_COLOR $top", qr/\e\[J/), qr/\e\[1mllmserve/, '  bold on a terminal';
+    my $plain = on_terminal("env NO_COLOR=1 $top", qr/\e\[J/);
+    like $plain, qr/\e\[Hllmserve 0\.1\.0/, '  with NO_COLOR a page, too';
+    unlike $plain, qr/\e\[[\d;]*m/, '  but not bold';
+}
 like ctl("-a 127.0.0.1:1 -c /nowhere top"), qr/\A3 llmserve-ctl: no llmserve at 127\.0\.0\.1:1/, '  and no server';
 
 like ctl("-a $server->{address} -c /nowhere diff"), qr{\A2 .*/nowhere}, 'a file that is not there';

@@ -4,6 +4,9 @@
 # by the check made for it.
 use strict;
 use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../api";
+use Terminal qw(has_terminal on_terminal);
 use Test::More;
 
 my $build = $ENV{LLS_BUILDDIR};
@@ -244,10 +247,9 @@ is((check(@one, '--quiet'))[1] =~ s/^# verdict: .* keeps the contract: .*\n\z//m
 like((check($broken, '--time-limit=0', '--only=a request alone', '--set=mode=lies', '--quiet'))[1], qr/\Anot ok 2 - .*\n(?:#   .*\n)+# verdict: .* is not fit to serve: /, '  of another its faults, too');
 unlike((check(@one))[1], qr/\e/, 'no colour in a file');
 SKIP: {
-  skip 'no script, which makes a terminal', 2 if system('command -v script >/dev/null') != 0;
+  skip 'no script, which makes a terminal', 2 if !has_terminal();
   my $quoted = join ' ', "'$build/llmserve-plugin-check'", map {"'$_'"} @one;
-  my $shown = sub { my ($set) = @_; my $command = "$set $quoted" =~ s/"/\\"/gr; return scalar qx(script -qec "$command" /dev/null </dev/null) };
-  like($shown->('env -u NO_COLOR'), qr/^\e\[32mok\e\[0m 1 - /m, 'colour on a terminal');
-  unlike($shown->('env NO_COLOR=1'), qr/\e/, '  unless NO_COLOR is set');
+  like(on_terminal("env -u NO_COLOR $quoted"), qr/^\e\[32mok\e\[0m 1 - /m, 'colour on a terminal');
+  unlike(on_terminal("env NO_COLOR=1 $quoted"), qr/\e/, '  unless NO_COLOR is set');
 }
 done_testing;

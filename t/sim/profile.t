@@ -5,8 +5,9 @@
 use strict;
 use warnings;
 use FindBin;
-use lib $FindBin::Bin;
+use lib $FindBin::Bin, "$FindBin::Bin/../api";
 use Sim;
+use Terminal qw(has_terminal on_terminal);
 use Test::More;
 
 my @settings = ('--set', "model.path=$source/t/data/models/llama", 'model.load_format=dummy',
@@ -20,6 +21,13 @@ is($status, 0, 'measures') or diag($err);
 is($err, q(), 'without a word: no terminal');
 like($out, qr/^relative error, %\s+steps\s+median\s+p95\s+max\nof the fit\s+\d+/);
 like($out, qr/^held out\s+\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+$/m);
+
+SKIP: {
+  skip 'no script, which makes a terminal', 2 if !has_terminal();
+  my $measure = join ' ', "'$ENV{LLS_BUILDDIR}/llmserve-profile'", '--time 1s --cpu-time --output', "'$folder/again.ini'", map {"'$_'"} @settings;
+  like(on_terminal($measure), qr/\r\[=* *\] \d+ %/, 'progress on a terminal');
+  unlike(on_terminal("$measure --quiet"), qr/\r\[/, '  none with --quiet');
+}
 
 my @steps = split /\n/, read_file("$folder/steps.csv");
 is(shift @steps, 'kind,sequences,rows,drawn,pairs,cached,ns,fitted_ns,held_out,parts', 'steps as CSV');

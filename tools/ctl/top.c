@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/progress_bar.h"
 #include "tools/ctl/print.h"
 #include "tools/ctl/samples.h"
 
@@ -41,7 +42,7 @@ struct reading {
 };
 
 struct screen {
-  bool terminal;
+  bool terminal, colours;
   int rows, columns;
   struct termios before;
   struct lls_text page;
@@ -151,8 +152,8 @@ static void put_bar(struct lls_text *page, double part)
 static void put_title(struct screen *s, const struct reading *now)
 {
   const json_t *plugins = json_object_get(now->status, "plugins");
-  lls_text_printf(&s->page, "%sllmserve %s%s  %s  %s ", s->terminal ? BOLD : "",
-                  ctl_text(now->status, "version"), s->terminal ? PLAIN : "",
+  lls_text_printf(&s->page, "%sllmserve %s%s  %s  %s ", s->colours ? BOLD : "",
+                  ctl_text(now->status, "version"), s->colours ? PLAIN : "",
                   ctl_text(now->status, "state"), ctl_text(now->status, "model"));
   for (size_t i = 0; i < CTL_KINDS; i++)
     lls_text_printf(&s->page, "%s %s", i > 0 ? " +" : "",
@@ -287,6 +288,7 @@ static void open_screen(struct screen *s)
 {
   struct termios raw;
   s->terminal = isatty(STDOUT_FILENO) && tcgetattr(STDIN_FILENO, &s->before) == 0;
+  s->colours = s->terminal && lls_terminal_colours(STDOUT_FILENO);
   s->rows = s->columns = MOST_COLUMNS;
   if (!s->terminal)
     return;

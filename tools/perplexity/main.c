@@ -135,6 +135,11 @@ static int read_text(struct tool *t, struct lls_error *err)
 
 /* ---- scoring ----------------------------------------------------------------------- */
 
+static bool quiet(const struct options *o)
+{
+  return o->quiet || o->json;
+}
+
 static int open_model(struct tool *t, struct lls_error *err)
 {
   return lls_scorer_open(&t->model,
@@ -144,6 +149,7 @@ static int open_model(struct tool *t, struct lls_error *err)
                              .threads = (uint32_t)t->options.threads,
                              .context = (uint32_t)t->options.context,
                              .int8 = t->options.cache == CACHE_INT8,
+                             .quiet = quiet(&t->options),
                          },
                          err);
 }
@@ -171,6 +177,7 @@ static int open_reference(struct tool *t, struct lls_error *err)
                                .weights = reference_weights(o),
                                .threads = (uint32_t)o->threads,
                                .context = (uint32_t)o->context,
+                               .quiet = quiet(o),
                            },
                            err);
   if (rc == 0 && t->reference.config.vocab != t->model.config.vocab)
@@ -219,8 +226,7 @@ static int score(struct tool *t, struct lls_error *err)
 {
   struct lls_progress progress;
   int rc = 0;
-  lls_progress_begin(&progress, !t->options.quiet && !t->options.json,
-                     "llmserve-perplexity");
+  lls_progress_begin(&progress, !quiet(&t->options), "llmserve-perplexity");
   for (uint32_t i = 0; rc == 0 && i < t->n_chunks; i++) {
     rc = score_window(t, t->tokens + (size_t)i * (size_t)t->options.context, err);
     char more[40];

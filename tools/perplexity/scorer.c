@@ -54,7 +54,7 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
   int rc = lls_cpu_device_create(&device, &s->device, err);
   if (rc < 0)
     return rc;
-  lls_progress_begin(&loading, true, "llmserve-perplexity");
+  lls_progress_begin(&loading, !o->quiet, "llmserve-perplexity");
   rc = lls_engine_create(&engine, c, s->device, &s->engine, err);
   lls_progress_end(&loading);
   return rc;

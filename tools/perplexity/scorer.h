@@ -20,6 +20,7 @@ struct lls_scorer_options {
   /* K and V of full blocks become int8, as [cache] int8 = all; logits come a block at a
    * time */
   bool int8;
+  bool quiet; /* show no progress while the weights are read */
 };
 
 struct lls_scorer {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/installed.h"
+#include "core/base/progress_bar.h"
 #include "core/params/params.h"
 #include "tools/plugin-check/checks.h"
 
@@ -180,11 +181,9 @@ static bool quiet;
 /* Sequences of a terminal around what failed and what did not; empty elsewhere. */
 static const char *red = "", *green = "", *plain = "";
 
-/* https://no-color.org: a variable that is set and not empty turns colours off. */
 static void choose_colours(void)
 {
-  const char *no = getenv("NO_COLOR");
-  if (isatty(STDOUT_FILENO) != 1 || (no != NULL && no[0] != '\0'))
+  if (!lls_terminal_colours(STDOUT_FILENO))
     return;
   red = "\033[31m", green = "\033[32m", plain = "\033[0m";
 }

@@ -31,7 +31,7 @@
 struct options {
   const char *config, *set, *output, *steps, *like, *served;
   int64_t time, seed;
-  bool cpu_time;
+  bool cpu_time, quiet;
   bool help, version;
 };
 
@@ -60,6 +60,7 @@ static const struct lls_param params[] = {
                    "measure processor time: for an engine of one thread, on a machine "
                    "that does other things at the same time"),
     LLS_PARAM_INT(struct options, seed, "0", 0, 9e15, "", "of the steps measured"),
+    LLS_PARAM_BOOL(struct options, quiet, "false", "show no progress"),
     LLS_PARAM_BOOL(struct options, help, "false", "show this"),
     LLS_PARAM_BOOL(struct options, version, "false", "show the version"),
 };
@@ -180,7 +181,7 @@ static int open_engine(struct tool *t, struct lls_error *err)
     return rc;
   if (engine.pool.host_memory == 0)
     engine.pool.host_memory = host_bytes;
-  lls_progress_begin(&loading, true, "llmserve-profile");
+  lls_progress_begin(&loading, !t->options.quiet, "llmserve-profile");
   engine.progress = lls_progress_weights;
   engine.progress_context = &loading;
   rc = lls_engine_create(&engine, &t->model, t->device, &t->engine, err);
@@ -252,8 +253,10 @@ static int measure_copies(struct tool *t, struct lls_profile_link *out,
 static int run_rounds(struct tool *t, struct lls_profile_steps *out,
                       struct lls_error *err)
 {
-  return lls_profile_rounds(&t->bench, &t->limits, t->options.time,
-                            (uint64_t)t->options.seed, out, err);
+  const struct lls_profile_rounds_options o = {.time_ns = t->options.time,
+                                               .seed = (uint64_t)t->options.seed,
+                                               .quiet = t->options.quiet};
+  return lls_profile_rounds(&t->bench, &t->limits, &o, out, err);
 }
 
 /* Did other processes disturb the measurements? They cannot with --cpu-time. */

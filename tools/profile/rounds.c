@@ -161,12 +161,15 @@ static int choose_times(struct rounds *r, uint32_t rounds, struct lls_error *err
 }
 
 int lls_profile_rounds(struct lls_bench_engine *bench,
-                       const struct lls_shape_limits *limits, int64_t time_ns,
-                       uint64_t seed, struct lls_profile_steps *out,
-                       struct lls_error *err)
+                       const struct lls_shape_limits *limits,
+                       const struct lls_profile_rounds_options *o,
+                       struct lls_profile_steps *out, struct lls_error *err)
 {
-  struct rounds r = {
-      .bench = bench, .limits = limits, .steps = out, .seed = seed, .time_ns = time_ns};
+  struct rounds r = {.bench = bench,
+                     .limits = limits,
+                     .steps = out,
+                     .seed = o->seed,
+                     .time_ns = o->time_ns};
   struct lls_core_time from, to;
   uint32_t rounds;
   int rc;
@@ -178,7 +181,7 @@ int lls_profile_rounds(struct lls_bench_engine *bench,
   if (out->points == NULL || r.times == NULL || r.order == NULL) {
     rc = lls_fail(err, -ENOMEM, "no memory for steps");
   } else {
-    lls_progress_begin(&r.shown, true, "llmserve-profile");
+    lls_progress_begin(&r.shown, !o->quiet, "llmserve-profile");
     rc = all_rounds(&r, &rounds, err);
     lls_core_time_read(&to);
     out->lost = lls_core_time_lost(&from, &to);

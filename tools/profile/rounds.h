@@ -15,10 +15,15 @@
 
 #define LLS_MOST_PROFILE_STEPS 480
 
-/* Measures for time_ns and shows progress. The seed decides the shapes and their order.
- * `out` is to be freed in any case. */
+struct lls_profile_rounds_options {
+  int64_t time_ns; /* how long to measure */
+  uint64_t seed;   /* decides the shapes and their order */
+  bool quiet;      /* show no progress */
+};
+
+/* `out` is to be freed in any case. */
 int lls_profile_rounds(struct lls_bench_engine *, const struct lls_shape_limits *,
-                       int64_t time_ns, uint64_t seed, struct lls_profile_steps *out,
-                       struct lls_error *err);
+                       const struct lls_profile_rounds_options *,
+                       struct lls_profile_steps *out, struct lls_error *err);
 
 #endif
