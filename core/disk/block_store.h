@@ -19,16 +19,16 @@ struct lls_block_store;
 
 struct lls_disk_rates {
   double read_byte_ns, write_byte_ns;
-  double latency_ns; /* of each record */
+  double latency_ns; /* what each record takes besides its bytes */
 };
 
 struct lls_block_store_options {
   const char *path;
   const char *identity; /* (LLS_BLOCK_IDENTITY) */
   size_t record_bytes;
-  uint64_t bytes; /* most of the file */
-  /* most of records on their way to the disk, and of those that were read; at least one
-   * each */
+  uint64_t bytes; /* the largest size of the file */
+  /* the largest total size of the records that wait to be written, and of the records
+   * that were read and are not yet taken; each has room for one record at least */
   size_t writing_bytes, reading_bytes;
   const struct lls_block_io *io; /* NULL: the system's */
   /* NULL: a file. Else path and identity have no meaning, and clock is the time. */

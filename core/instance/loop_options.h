@@ -89,10 +89,10 @@ struct lls_loop_change_ops {
   void (*over)(void *context, bool runs);
 };
 
-/* Instances of the list in other processes: those that have no engine here (remote.h). */
+/* Instances of other processes, which the list has without an engine (remote.h). */
 struct lls_loop_remote {
   struct lls_channel *channel; /* NULL: no other processes. Outlives the loop */
-  /* channel to the engine's other ranks, outlives the loop; NULL: none */
+  /* to the other ranks of this process's engine, outlives the loop; NULL: it has one */
   struct lls_channel *within;
   bool gpu_aware;     /* the channel can send a GPU's memory */
   int links;          /* enum lls_link_use of fetch.h */
@@ -100,8 +100,8 @@ struct lls_loop_remote {
   lls_loop_grammar grammar;
   lls_loop_adapter adapter;
   void *context; /* of both */
-  /* [any] becomes true when this process is to leave an elastic channel, for which it
-   * has drain_ns to finish what it has; NULL: never */
+  /* [any] becomes true when this process is to leave an elastic channel: from then on it
+   * has drain_ns to finish the requests that it serves; NULL: never */
   const _Atomic(bool) *leaves;
   int64_t drain_ns;
   int64_t join_ns; /* process 0 of an elastic channel: longest time from a process's

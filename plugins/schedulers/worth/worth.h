@@ -112,31 +112,35 @@ void worth_keep(struct worth_order *, int64_t now_ns);
  * there is none. */
 struct worth_candidate *worth_next(struct worth_order *);
 
-/* ---- stay.c: what ended sessions left, until they return ---- */
+/* ---- stay.c: leases of idle sessions' blocks, until the sessions return ---- */
 
 enum { WORTH_ASKED = 1024 };
 
-struct worth_asked { /* a lease that was asked for */
+struct worth_asked { /* a lease that a plan has asked for */
   uint64_t session;
-  int64_t ended_ns; /* of the answer that it was for */
-  int64_t again_ns; /* not again before */
+  int64_t ended_ns; /* when the session's last answer ended */
+  int64_t again_ns; /* before this time no plan asks for the session's lease again */
 };
 
 struct worth_stay {
-  double on_host;    /* of the tokens that left the device, the part that the host had */
+  /* Share of the tokens that had left the device which the host had, when a session's
+   * next request came. */
+  double on_host;
   double horizon_ns; /* how long a session stays whose tool takes no time */
-  uint32_t next;     /* the session that the next plan looks at */
-  uint32_t n_asked;  /* leases that this plan asks for */
+  uint32_t next;     /* the session that the next plan considers first */
+  uint32_t n_asked;  /* leases that this plan has asked for so far */
   struct worth_asked asked[WORTH_ASKED]; /* by session */
 };
 
 /* ---- the plan ---- */
 
-struct worth_job {   /* one for each slot */
-  uint32_t prefix;   /* prompt tokens in the prefix index; UINT32_MAX: not looked up */
-  bool lost;         /* the first token came too late */
-  uint64_t planned;  /* 1 + the plan that it runs in */
-  int64_t vacant_at; /* until when others pass it: from its first wait for memory; or 0 */
+struct worth_job {  /* the request of a slot */
+  uint32_t prefix;  /* prompt tokens in the prefix index; UINT32_MAX: not looked up */
+  bool lost;        /* the first token came too late */
+  uint64_t planned; /* 1 + the number of the plan that the request runs in */
+  /* When its memory is expected to be free, as estimated when a plan first found too
+   * little; requests that leave before that time may pass it. 0: no plan did. */
+  int64_t vacant_at;
 };
 
 struct worth {
@@ -144,7 +148,7 @@ struct worth {
   struct worth_params params;
   struct worth_learned learned;
   struct lls_pol_margin margin;
-  uint32_t tried;         /* steps whose estimate was compared */
+  uint32_t tried;         /* steps whose estimate was compared with their time */
   double worst;           /* largest actual / estimated time of a step */
   struct worth_job *jobs; /* by slot */
   struct worth_order order;
@@ -167,7 +171,7 @@ struct worth {
   struct lls_pol_fit fit;   /* tokens in units */
   uint32_t n_ends;          /* prompts of the plan that end in it */
   bool short_of_memory;
-  int64_t vacant_at; /* of the first request that found no memory in this plan */
+  int64_t vacant_at; /* of the plan's first request that found too little memory */
 };
 
 /* look.c: lists the candidates, all but decodes on the device, and computes their worth.
