@@ -124,6 +124,40 @@ static void turn(struct lls_remote *remote, const struct lls_away *a,
                          : remote->place(remote->context, a->home->view.prompt_tokens);
 }
 
+/* Records where the message takes the request, with a copy of the message if it is an
+ * offer: if the target is lost, the copy goes back to the source. */
+static void note_route(struct lls_away *a, const struct lls_remote_head *head,
+                       const char *data, size_t bytes)
+{
+  free(a->offer);
+  a->offer = NULL;
+  a->at = head->target;
+  a->source = head->mail == LLS_MAIL_OFFER ? head->source : LLS_NOBODY;
+  if (head->mail != LLS_MAIL_OFFER)
+    return;
+  a->offer = malloc(bytes);
+  a->offer_bytes = bytes;
+  if (a->offer != NULL)
+    memcpy(a->offer, data, bytes);
+}
+
+/* Hands the request of a message to this process's instance. */
+static void deliver_here(struct lls_remote *remote, struct lls_away *a,
+                         struct lls_remote_head *head, const char *data, size_t bytes)
+{
+  struct lls_unpack u = {.data = data, .n = bytes, .at = sizeof *head};
+  struct lls_live *home = a->home;
+  if (!lls_wire_update_request(&remote->wire, &u, home)) {
+    end(remote, a);
+    return;
+  }
+  forget(a);
+  /* Publishes its tokens first: the local instance may end it at once, which would be
+   * before the events of this round. */
+  lls_hub_publish(remote);
+  lls_remote_deliver(remote, head, home);
+}
+
 void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char *data,
                    size_t bytes)
 {
@@ -141,32 +175,12 @@ void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char
   memcpy(data, head, sizeof *head);
   if (turned)
     lls_wire_set_mail(data + sizeof *head, head->mail);
-  free(a->offer);
-  a->offer = NULL;
-  a->at = head->target;
-  a->source = head->mail == LLS_MAIL_OFFER ? head->source : LLS_NOBODY;
-  if (head->mail == LLS_MAIL_OFFER) {
-    a->offer = malloc(bytes);
-    a->offer_bytes = bytes;
-    /* if the target is lost, this copy goes back to the source */
-    if (a->offer != NULL)
-      memcpy(a->offer, data, bytes);
-  }
+  note_route(a, head, data, bytes);
   if (head->target != 0) {
     remote->channel->ops->send(remote->channel, head->target, data, bytes);
     return;
   }
-  struct lls_unpack u = {.data = data, .n = bytes, .at = sizeof *head};
-  struct lls_live *home = a->home;
-  if (lls_wire_update_request(&remote->wire, &u, home)) {
-    forget(a);
-    /* Publishes its tokens first: the local instance may end it at once, which would be
-     * before the events of this round. */
-    lls_hub_publish(remote);
-    lls_remote_deliver(remote, head, home);
-  } else {
-    end(remote, a);
-  }
+  deliver_here(remote, a, head, data, bytes);
   free(data);
 }
 
@@ -200,23 +214,29 @@ void lls_hub_settled(struct lls_remote *remote, uint32_t slot, uint32_t source)
 
 /* ---- lost processes ---------------------------------------------------------------- */
 
+/* Returns true if the process of the request before died, too, and the request has no new
+ * token since: it may be what its processes die of. */
+static bool died_of_it(const struct lls_away *a)
+{
+  const struct lls_request *v = &a->home->view;
+  return a->again == v->id && a->again_tokens == v->generated_tokens;
+}
+
 /*
  * Continues a request on another instance, from the submission and the tokens received
  * since: all are prefilled, and everything that depends on them (penalties, grammar,
- * banned words, random numbers) follows. died: its process did, in place of being silent
- * or leaving. Returns false if that happened to the request before without a new token
- * since: it may be what its processes die of.
+ * banned words, random numbers) follows. died: the request's process died; otherwise it
+ * was silent or left. Returns false if the request may not or cannot continue.
  */
 static bool go_on(struct lls_remote *remote, struct lls_away *a, bool died)
 {
   struct lls_live *home = a->home;
   struct lls_request *v = &home->view;
+  bool complete = v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens;
+  if ((died && died_of_it(a)) || complete)
+    return false;
   struct lls_remote_head head =
       lls_remote_head(remote, LLS_REMOTE_REQUEST, LLS_NOBODY, v->slot);
-  bool again = a->again == v->id && a->again_tokens == v->generated_tokens;
-  if ((died && again) ||
-      (v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens))
-    return false;
   head.target = remote->place(remote->context, v->prompt_tokens);
   if (head.target == LLS_NOBODY)
     return false;
@@ -231,26 +251,35 @@ static bool go_on(struct lls_remote *remote, struct lls_away *a, bool died)
   return true;
 }
 
+/* Routes the copy of an offer to its lost target, from which it is turned back. */
+static void return_offer(struct lls_remote *remote, struct lls_away *a)
+{
+  struct lls_remote_head head;
+  char *offer = a->offer;
+  a->offer = NULL;
+  memcpy(&head, offer, sizeof head);
+  lls_hub_route(remote, &head, offer, a->offer_bytes);
+}
+
+/* Continues a request of a lost process, or ends it. */
+static void save(struct lls_remote *remote, struct lls_away *a, bool died)
+{
+  if (a->offer != NULL && !lls_remote_is_out(remote, a->source)) {
+    return_offer(remote, a);
+    return;
+  }
+  settle(remote, a);
+  a->source = LLS_NOBODY;
+  if (!go_on(remote, a, died))
+    end(remote, a);
+}
+
 void lls_hub_move_requests(struct lls_remote *remote, uint32_t index, bool died)
 {
   for (uint32_t slot = 0; slot < remote->n_slots; slot++) {
     struct lls_away *a = &remote->away[slot];
-    struct lls_remote_head head;
-    if (a->home == NULL || a->at != index)
-      continue;
-    if (a->offer == NULL || lls_remote_is_out(remote, a->source)) {
-      settle(remote, a);
-      a->source = LLS_NOBODY;
-      if (!go_on(remote, a, died))
-        end(remote, a);
-      continue;
-    }
-    char *offer = a->offer;
-    a->offer = NULL;
-    memcpy(&head, offer, sizeof head);
-    lls_hub_route(remote, &head, offer,
-                  a->offer_bytes); /* routed to the lost target, from which it is
-                                    * turned back */
+    if (a->home != NULL && a->at == index)
+      save(remote, a, died);
   }
 }
 
