@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/channel/channel.h"
-#include "core/cluster/remote_session.h"
 #include "core/cost/samples.h"
+#include "core/cluster/remote_session.h"
 #include "core/engine/engine.h"
 #include "core/instance/block_events.h"
 #include "core/instance/inbox.h"
@@ -29,210 +29,7 @@
 #include "core/loop/step_run.h"
 #include "core/record/snapshot.h"
 #include "core/step/constraint.h"
-#include "core/step/disk_tier.h"
 #include "core/step/step.h"
-
-/* ---- life -------------------------------------------------------------------------- */
-
-static int allocate(struct lls_loop *l, const struct lls_loop_options *o,
-                    size_t events_per_step)
-{
-  l->threads = calloc(l->n, sizeof *l->threads);
-  l->peers = calloc(l->n, sizeof(struct lls_instance *));
-  l->infos = calloc(l->n, sizeof *l->infos);
-  int rc = l->threads != NULL && l->peers != NULL && l->infos != NULL ? 0 : -ENOMEM;
-  if (rc == 0)
-    rc = lls_slots_init(&l->slots, o->max_requests);
-  if (rc == 0)
-    rc = lls_delivery_init(&l->delivery, events_per_step);
-  l->cancelled = rc == 0 ? calloc(l->slots.n, sizeof *l->cancelled) : NULL;
-  return l->cancelled != NULL ? 0 : -ENOMEM;
-}
-
-/* Checks that blocks can be copied between instance 0 and each other one. Instances of
- * other processes report this themselves (remote.c). */
-static int check_alike(const struct lls_loop_instance *list, uint32_t n,
-                       struct lls_error *err)
-{
-  for (uint32_t i = 1; i < n; i++) {
-    if (list[0].engine == NULL || list[i].engine == NULL)
-      continue;
-    const char *why = lls_engine_why_no_pull(list[0].engine, list[i].engine);
-    if (why != NULL)
-      return lls_fail(err, -ENOTSUP, "instances 0 and %u cannot hand requests over: %s",
-                      i, why);
-  }
-  return 0;
-}
-
-static uint32_t place_again(void *loop, uint32_t prompt_tokens);
-
-/* Sessions are process 0's; this one has parts of those whose requests come here. */
-static int create_guests(struct lls_loop *l, struct lls_error *err)
-{
-  struct lls_step_thread *mine = &l->threads[l->mine];
-  mine->instance.sessions.alone = true;
-  int rc = lls_guests_create(&mine->inbox, &l->guests);
-  return rc < 0 ? lls_fail(err, rc, "out of memory for sessions") : 0;
-}
-
-static int create_remote(struct lls_loop *l, const struct lls_step_thread_shared *shared,
-                         struct lls_error *err)
-{
-  const struct lls_remote_options o = {.channel = shared->options->remote.channel,
-                                       .options = shared->options,
-                                       .threads = l->threads,
-                                       .slots = &l->slots,
-                                       .delivery = &l->delivery,
-                                       .cancelled = l->cancelled,
-                                       .live = l->live,
-                                       .events_per_step = shared->events_per_step,
-                                       .guests = l->guests,
-                                       .place = place_again,
-                                       .take_phase = lls_loop_take_phase,
-                                       .context = l};
-  return lls_remote_create(&o, &l->remote, err);
-}
-
-static int create_threads(struct lls_loop *l, const struct lls_step_thread_shared *shared,
-                          const struct lls_loop_instance *list, struct lls_error *err)
-{
-  int rc = check_alike(list, l->n, err);
-  for (uint32_t i = 0; i < l->n; i++) {
-    if (list[i].engine != NULL)
-      lls_instance_describe(&l->threads[i].instance, shared->options, &list[i], i);
-    else
-      l->threads[i].instance.info =
-          (struct lls_instance_info){.index = i, .role = list[i].role};
-    l->peers[i] = &l->threads[i].instance;
-    l->infos[i] = l->threads[i].instance.info;
-  }
-  for (uint32_t i = 0; i < l->n && rc == 0; i++)
-    if (list[i].engine != NULL)
-      rc = lls_step_thread_init(&l->threads[i], shared, &list[i], err);
-  for (uint32_t i = 0; i < l->n && rc == 0; i++)
-    if (list[i].engine == NULL)
-      rc = lls_step_thread_init_remote(&l->threads[i], shared, &l->threads[l->mine], i,
-                                       list[i].role, err);
-  if (rc == 0 && l->mine != 0)
-    rc = create_guests(l, err);
-  if (rc == 0 && shared->options->remote.channel != NULL)
-    rc = create_remote(l, shared, err);
-  if (rc == 0 && l->n > 1)
-    rc = lls_placing_init(l, err);
-  if (rc == 0)
-    rc = lls_loop_create_sessions(l, shared->options->leases.key_bytes, err);
-  for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
-    rc = l->threads[i].instance.remote ? 0 : lls_step_thread_start(&l->threads[i], err);
-  if (rc == 0 && l->remote != NULL && l->mine == 0)
-    rc = lls_remote_start(l->remote, err);
-  return rc;
-}
-
-int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
-                    struct lls_error *err)
-{
-  const struct lls_loop_instance alone = {.engine = o->engine};
-  const struct lls_loop_instance *list = o->n_instances > 0 ? o->instances : &alone;
-  uint32_t mine = o->remote.channel != NULL ? o->remote.channel->self : 0;
-  const struct lls_engine_caps *caps = lls_engine_caps(list[mine].engine);
-  struct lls_loop *l = calloc(1, sizeof *l);
-  if (l == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  l->n = o->n_instances > 0 ? o->n_instances : 1;
-  l->placing = o->placing;
-  l->mine = mine;
-  l->manual = o->manual;
-  l->front = o->front;
-  l->others = o->remote.change;
-  l->max_requests = o->max_requests;
-  l->max_context = caps->max_context;
-  l->vocabulary = lls_engine_config(list[mine].engine)->vocab;
-  uint32_t block_tokens = lls_engine_pool_shape(list[mine].engine)->block_tokens;
-  l->live = (struct lls_live_context){.block_tokens = l->n > 1 ? block_tokens : 0,
-                                      .n_groups = caps->n_groups,
-                                      .vector_columns =
-                                          lls_engine_vector_columns(list[mine].engine),
-                                      .vocabulary = l->vocabulary,
-                                      .max_drafts = caps->max_drafts,
-                                      .key_tokens = block_tokens,
-                                      .secret = o->key_secret};
-  /* a step can send a token of each draw and end every live request */
-  size_t events_per_step = caps->max_sequences + (size_t)o->max_requests +
-                           lls_engine_draft_rows(list[mine].engine);
-  int rc = allocate(l, o, events_per_step);
-  if (rc < 0) {
-    lls_fail(err, rc, "out of memory for %u requests", o->max_requests);
-    goto fail;
-  }
-  l->topology = (struct lls_topology){
-      .size = sizeof l->topology, .n_instances = l->n, .instances = l->infos};
-  const struct lls_step_thread_shared shared = {.options = o,
-                                                .slots = &l->slots,
-                                                .delivery = &l->delivery,
-                                                .topology = &l->topology,
-                                                .peers = l->peers,
-                                                .cancelled = l->cancelled,
-                                                .events_per_step = events_per_step};
-  rc = create_threads(l, &shared, list, err);
-  if (rc < 0)
-    goto fail;
-  *out = l;
-  return 0;
-
-fail:
-  lls_loop_destroy(l);
-  return rc;
-}
-
-/* Drops the live requests without an event. */
-static void drop_alive(struct lls_loop *l)
-{
-  for (uint32_t i = 0; i < l->n; i++) {
-    struct lls_instance *in = &l->threads[i].instance;
-    if (!l->threads[i].created)
-      continue;
-    if (in->adoption.any)
-      lls_disk_tier_adopt(in);
-    lls_disk_tier_arrive_all(in);
-    lls_lifecycle_finish_all(in, LLS_FINISH_CANCELLED);
-    lls_session_end_all(in);
-    lls_outbox_publish(&l->threads[i].outbox);
-  }
-  const struct lls_event_buffer *events = lls_delivery_take(&l->delivery);
-  for (size_t i = 0; i < events->n; i++)
-    if (events->events[i].kind == LLS_EVENT_FINISHED)
-      lls_live_free(events->events[i].live);
-}
-
-void lls_loop_destroy(struct lls_loop *l)
-{
-  if (l == NULL)
-    return;
-  LLS_ON_MAIN(l);
-  if (l->threads != NULL) {
-    if (l->remote != NULL)
-      lls_remote_stop(l->remote);
-    for (uint32_t i = 0; i < l->n; i++)
-      lls_step_thread_stop(&l->threads[i], LLS_NEVER);
-    drop_alive(l);
-    lls_loop_prepared_free(l->change);
-    lls_remote_destroy(l->remote);
-    for (uint32_t i = 0; i < l->n; i++)
-      lls_step_thread_end_policies(&l->threads[i]);
-    for (uint32_t i = 0; i < l->n; i++)
-      lls_step_thread_free(&l->threads[i]);
-    lls_sessions_free(&l->sessions);
-    lls_guests_free(l->guests);
-  }
-  lls_delivery_free(&l->delivery);
-  lls_slots_free(&l->slots);
-  free(l->cancelled);
-  free(l->infos);
-  free(l->peers);
-  free(l->threads);
-  free(l);
-}
 
 bool lls_loop_stop(struct lls_loop *l, int64_t timeout_ns)
 {
@@ -366,8 +163,7 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
   return lls_constraint_check(s->grammar, l->vocabulary, s->n_tokens, err);
 }
 
-/* [channel] Chooses an instance for a request whose instance is lost. */
-static uint32_t place_again(void *loop, uint32_t prompt_tokens)
+uint32_t lls_loop_place_again(void *loop, uint32_t prompt_tokens)
 {
   struct lls_step_thread *r = lls_placing_again(loop, prompt_tokens);
   return r != NULL ? r->instance.info.index : LLS_NOBODY;

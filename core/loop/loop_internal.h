@@ -69,6 +69,11 @@ int lls_loop_create_sessions(struct lls_loop *, int64_t key_bytes, struct lls_er
 /* Called before the event of a request's end is handed out. */
 void lls_loop_begin_leaving(struct lls_loop *, const struct lls_event *);
 
+/* ---- loop.c */
+/* [channel] Returns the instance that continues a request of a lost one; LLS_NOBODY: no
+ * instance can. */
+uint32_t lls_loop_place_again(void *loop, uint32_t prompt_tokens);
+
 /* ---- loop_phases.c: changes that other processes share */
 /* [main] In a process other than 0: carries out a phase that process 0 has begun.
  * Returns as `prepare` of struct lls_loop_change_ops. */
