@@ -4,6 +4,7 @@
  * in a time: for each request, before each step.
  */
 #include <llmserve/drafter.h>
+#include <llmserve/policy/blob.h>
 #include <llmserve/policy/number.h>
 
 #include <errno.h>
@@ -173,12 +174,8 @@ struct learnt {
 static int export_state(void *self, struct lls_blob *out)
 {
   const struct automatic *a = self;
-  struct learnt *l = malloc(sizeof *l);
-  if (l == NULL)
-    return -ENOMEM;
-  *l = (struct learnt){a->lookup.odds, a->candidates.learnt};
-  *out = (struct lls_blob){.version = 1, .bytes = sizeof *l, .data = l};
-  return 0;
+  const struct learnt l = {a->lookup.odds, a->candidates.learnt};
+  return lls_pol_blob_write(out, 1, &l, sizeof l);
 }
 
 static int import_state(void *self, const struct lls_blob *blob)
@@ -186,13 +183,9 @@ static int import_state(void *self, const struct lls_blob *blob)
   struct automatic *a = self;
   const struct lls_host *host = a->host;
   struct learnt l;
-  if (blob->version != 1)
-    return host->fail(host->context, -ENOTSUP, "version 1 expected, %u found",
-                      blob->version);
-  if (blob->bytes != sizeof l)
-    return host->fail(host->context, -EINVAL, "%zu bytes expected, %zu found", sizeof l,
-                      blob->bytes);
-  memcpy(&l, blob->data, sizeof l);
+  int rc = lls_pol_blob_read(blob, 1, &l, sizeof l, host);
+  if (rc < 0)
+    return rc;
   if (!odds_are_sound(&l.repeated) || !candidates_are_sound(&l.modelled))
     return host->fail(host->context, -EINVAL, "more hits than tries");
   a->lookup.odds = l.repeated;

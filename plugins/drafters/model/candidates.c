@@ -2,6 +2,7 @@
 /* See candidates.h. */
 #include "candidates.h"
 
+#include <llmserve/policy/blob.h>
 #include <llmserve/policy/number.h>
 
 #include <errno.h>
@@ -174,25 +175,16 @@ bool candidates_are_sound(const struct candidates_learnt *l)
 
 int candidates_export(const struct candidates *c, struct lls_blob *out)
 {
-  *out = (struct lls_blob){
-      .version = 1, .bytes = sizeof c->learnt, .data = malloc(sizeof c->learnt)};
-  if (out->data == NULL)
-    return -ENOMEM;
-  memcpy(out->data, &c->learnt, sizeof c->learnt);
-  return 0;
+  return lls_pol_blob_write(out, 1, &c->learnt, sizeof c->learnt);
 }
 
 int candidates_import(struct candidates *c, const struct lls_host *host,
                       const struct lls_blob *blob)
 {
   struct candidates_learnt l;
-  if (blob->version != 1)
-    return host->fail(host->context, -ENOTSUP, "version 1 expected, %u found",
-                      blob->version);
-  if (blob->bytes != sizeof l)
-    return host->fail(host->context, -EINVAL, "%zu bytes expected, %zu found", sizeof l,
-                      blob->bytes);
-  memcpy(&l, blob->data, sizeof l);
+  int rc = lls_pol_blob_read(blob, 1, &l, sizeof l, host);
+  if (rc < 0)
+    return rc;
   if (!candidates_are_sound(&l))
     return host->fail(host->context, -EINVAL, "more hits than tries");
   c->learnt = l;

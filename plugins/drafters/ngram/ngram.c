@@ -6,6 +6,7 @@
  * without a limit of its length. The odds of each length are learnt (odds.h).
  */
 #include <llmserve/drafter.h>
+#include <llmserve/policy/blob.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -94,26 +95,16 @@ static int reconfigure(void *self, const void *params)
 static int export_state(void *self, struct lls_blob *out)
 {
   const struct ngram *g = self;
-  *out = (struct lls_blob){.version = 1,
-                           .bytes = sizeof g->lookup.odds,
-                           .data = malloc(sizeof g->lookup.odds)};
-  if (out->data == NULL)
-    return -ENOMEM;
-  memcpy(out->data, &g->lookup.odds, sizeof g->lookup.odds);
-  return 0;
+  return lls_pol_blob_write(out, 1, &g->lookup.odds, sizeof g->lookup.odds);
 }
 
 static int import_state(void *self, const struct lls_blob *blob)
 {
   struct ngram *g = self;
   struct odds odds;
-  if (blob->version != 1)
-    return g->host->fail(g->host->context, -ENOTSUP, "version 1 expected, %u found",
-                         blob->version);
-  if (blob->bytes != sizeof odds)
-    return g->host->fail(g->host->context, -EINVAL, "%zu bytes expected, %zu found",
-                         sizeof odds, blob->bytes);
-  memcpy(&odds, blob->data, sizeof odds);
+  int rc = lls_pol_blob_read(blob, 1, &odds, sizeof odds, g->host);
+  if (rc < 0)
+    return rc;
   if (!odds_are_sound(&odds))
     return g->host->fail(g->host->context, -EINVAL, "more hits than tries");
   g->lookup.odds = odds;
