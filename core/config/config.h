@@ -93,6 +93,9 @@ enum lls_blocks_by {
   LLS_BLOCKS_BY_HOST
 };
 
+/* Form of the blocks in disk_space. */
+enum lls_disk_element { LLS_DISK_AS_CACHED, LLS_DISK_INT8 };
+
 /* When to run the measurements that precede serving. */
 enum lls_measure_choice { LLS_MEASURE_ONCE, LLS_MEASURE_ALWAYS };
 
@@ -141,6 +144,7 @@ struct lls_cache_config {      /* [cache] */
   int64_t measure;          /* enum lls_measure_choice */
   int64_t kept_prompts;     /* bytes in the state folder; 0 = none */
   int64_t disk_space;       /* bytes in the state folder; 0 = none */
+  int64_t disk_element;     /* enum lls_disk_element */
   int64_t isolate;          /* enum lls_isolate */
   int64_t lease_tool, lease_end, session_memory; /* see struct lls_lease_limits */
   double disk_lease_share;

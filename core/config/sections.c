@@ -423,6 +423,10 @@ static const struct lls_param cache_params[] = {
         "space in [server] state, for each instance, for computed blocks, which prompts "
         "find when the cache has them no more, also after a restart; 0: none"),
     LLS_PARAM_CHOICE(
+        cache, disk_element, "as_cached", "as_cached|int8",
+        "form of the blocks in disk_space: bytes as they are cached, or int8, about half "
+        "of bf16; what int8 gives back differs by its rounding, and so may answers"),
+    LLS_PARAM_CHOICE(
         cache, isolate, "auto", "auto|tenant|none",
         "isolation of cached prefixes: tenant: a prompt is found in the cache by its own "
         "tenant alone, so that no tenant can guess another's prompts by their speed; "

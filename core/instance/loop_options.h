@@ -61,6 +61,7 @@ struct lls_disk_rates; /* core/disk/block_store.h */
 struct lls_loop_prompts {
   const char *folder;  /* copied; NULL: none */
   uint64_t most_bytes; /* most bytes kept for each instance; 0: none are kept */
+  bool int8;           /* blocks on disk are int8 (core/disk/block_int8.h) */
 };
 
 /* [any] Compiles a grammar from the lls_grammar_key of another process. */

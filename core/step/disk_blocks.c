@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of the disk tier: which of them the disk has, and how the cache manager takes
  * one that was read; for requests (disk_tier.c) and sessions (disk_fetch.c). */
+#include <errno.h>
+
+#include "core/disk/block_int8.h"
 #include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
@@ -42,13 +45,33 @@ void lls_disk_use(struct lls_instance *in, const struct lls_key *keys, uint32_t 
     lls_block_store_find(in->disk->store, &keys[i]);
 }
 
+int lls_disk_read_unit(struct lls_instance *in, uint32_t group, uint32_t unit,
+                       char *record)
+{
+  const struct lls_disk_tier *d = in->disk;
+  char *to = record + d->offset[group];
+  int rc = lls_engine_read_block(in->engine, group, unit, d->wide != NULL ? d->wide : to);
+  if (rc < 0 || d->wide == NULL)
+    return rc;
+  return lls_int8_pack(d->element, d->numbers[group], d->wide, to) ? 0 : -ERANGE;
+}
+
+static int write_unit(struct lls_instance *in, uint32_t group, uint32_t unit,
+                      const void *contents)
+{
+  const struct lls_disk_tier *d = in->disk;
+  if (d->wide != NULL)
+    lls_int8_unpack(d->element, d->numbers[group], contents, d->wide);
+  return lls_engine_write_block(in->engine, group, unit,
+                                d->wide != NULL ? d->wide : contents);
+}
+
 /* A manager that names units which the pool does not have shares what nothing has filled:
  * no prefixes are taken from it any more. */
 static void fill(struct lls_instance *in, const struct lls_kept_block *b,
                  const char *contents)
 {
-  if (in->disk->simulated ||
-      lls_engine_write_block(in->engine, b->group, b->unit, contents) == 0)
+  if (in->disk->simulated || write_unit(in, b->group, b->unit, contents) == 0)
     return;
   in->policies.cache.host->bad_prefix = true;
   lls_cache_breach(in, "adopt: unit %u is none of the pool's: no prefixes are taken",

@@ -19,6 +19,9 @@ struct lls_disk_tier {
   struct lls_block_store *store;
   /* where a record has the block of each group, and how large the block is */
   size_t offset[LLS_MAX_GROUPS], bytes[LLS_MAX_GROUPS];
+  enum lls_dtype element;         /* of the cache */
+  size_t numbers[LLS_MAX_GROUPS]; /* of a block of each group */
+  void *wide; /* room for a block as it is cached, where the disk has int8; else NULL */
   size_t record_bytes;
   uint32_t n_groups, all_groups; /* number; a bit for each */
   uint32_t form[LLS_MAX_GROUPS]; /* in which the manager takes a group's blocks */
@@ -42,6 +45,10 @@ uint32_t lls_disk_leading_blocks(const struct lls_instance *, const struct lls_k
                                  uint32_t most);
 /* Counts as a use of the first n blocks. */
 void lls_disk_use(struct lls_instance *, const struct lls_key *, uint32_t n);
+/* Copies the unit's block from the pool to the record, in the disk's form. Returns 0 or
+ * -errno; -ERANGE: int8 cannot have one of its numbers. */
+int lls_disk_read_unit(struct lls_instance *, uint32_t group, uint32_t unit,
+                       char *record);
 /* Gives block `landed` to the manager, in the groups that need it, and fills what it
  * took. Returns true if it took the block in some group. */
 bool lls_disk_land(struct lls_instance *, const struct lls_disk_wait *,

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/least.h"
+#include "core/disk/block_int8.h"
 #include "core/engine/batch.h"
 #include "core/engine/engine.h"
 #include "core/instance/block_events.h"
@@ -61,40 +62,53 @@ static const char *why_none(const struct lls_instance *in, bool simulated)
   return pool->int8 == LLS_INT8_ALL ? "[cache] int8 = all" : NULL;
 }
 
-static size_t lay_out(struct lls_disk_tier *d, const struct lls_persistent_shape *s)
+/* Sets where a record has the blocks. With int8 the shape, by which a file is known, gets
+ * their form and bytes there. Returns 0 or -ENOMEM. */
+static int lay_out(struct lls_disk_tier *d, enum lls_dtype element, bool int8,
+                   struct lls_persistent_shape *s)
 {
-  size_t bytes = 0;
-  for (uint32_t i = 0; i < d->n_groups; i++) {
-    d->offset[i] = bytes;
-    d->form[i] = s->block_form[i];
-    d->bytes[i] = s->block_bytes[i];
-    bytes += d->bytes[i];
-  }
+  size_t widest = 0;
+  d->element = element;
   d->all_groups = (1u << d->n_groups) - 1;
-  d->record_bytes = bytes;
-  return bytes;
+  for (uint32_t i = 0; i < d->n_groups; i++) {
+    d->form[i] = s->block_form[i];
+    d->numbers[i] = s->block_bytes[i] / lls_dtype_bytes(element);
+    widest = widest > s->block_bytes[i] ? widest : s->block_bytes[i];
+    if (int8) {
+      s->block_form[i] = LLS_FORM_INT8;
+      s->block_bytes[i] = lls_int8_bytes(d->numbers[i]);
+    }
+    d->bytes[i] = s->block_bytes[i];
+    d->offset[i] = d->record_bytes;
+    d->record_bytes += d->bytes[i];
+  }
+  d->wide = int8 ? malloc(widest) : NULL;
+  return int8 && d->wide == NULL ? -ENOMEM : 0;
 }
 
 static int open_store(struct lls_instance *in, struct lls_disk_tier *d, const char *path,
-                      uint64_t bytes, const struct lls_disk_rates *simulated,
-                      struct lls_error *err)
+                      const struct lls_loop_prompts *o,
+                      const struct lls_disk_rates *simulated, struct lls_error *err)
 {
   char identity[LLS_BLOCK_IDENTITY] = {0};
   struct lls_block_store_status status;
   bool emptied;
-  const struct lls_persistent_shape shape = lls_persistent_shape_of(in);
+  struct lls_persistent_shape shape = lls_persistent_shape_of(in);
   _Static_assert(sizeof shape <= sizeof identity, "a shape is an identity");
+  int rc = lay_out(d, lls_engine_pool_shape(in->engine)->element, o->int8, &shape);
+  if (rc < 0)
+    return rc;
   memcpy(identity, &shape, sizeof shape);
   const struct lls_block_store_options options = {.path = path,
                                                   .identity = identity,
-                                                  .record_bytes = lay_out(d, &shape),
-                                                  .bytes = bytes,
+                                                  .record_bytes = d->record_bytes,
+                                                  .bytes = o->most_bytes,
                                                   .writing_bytes = WRITING_BYTES,
                                                   .reading_bytes = READING_BYTES,
                                                   .simulated = simulated,
                                                   .clock = in->clock,
                                                   .clock_context = in->clock_context};
-  int rc = lls_block_store_open(&options, &d->store, &emptied, err);
+  rc = lls_block_store_open(&options, &d->store, &emptied, err);
   if (rc < 0)
     return rc;
   lls_block_store_status(d->store, &status);
@@ -104,8 +118,8 @@ static int open_store(struct lls_instance *in, struct lls_disk_tier *d, const ch
     return lls_fail(err, rc, "no memory for leases of blocks on disk");
   if (d->simulated)
     return 0;
-  lls_log(in->log, LLS_LOG_INFO, "cache", "%s: %u of %u blocks of %u tokens on disk%s",
-          path, status.used, status.slots, shape.block_tokens,
+  lls_log(in->log, LLS_LOG_INFO, "cache", "%s: %u of %u blocks of %u tokens on disk%s%s",
+          path, status.used, status.slots, shape.block_tokens, o->int8 ? ", as int8" : "",
           emptied ? "; it was new, or of another model, device, setting or version" : "");
   return 0;
 }
@@ -116,6 +130,7 @@ static void destroy(struct lls_disk_tier *d)
     return;
   lls_block_store_close(d->store);
   lls_disk_leases_free(&d->leases);
+  free(d->wide);
   free(d);
 }
 
@@ -137,7 +152,7 @@ void lls_disk_tier_open(struct lls_instance *in, const struct lls_loop_prompts *
     d->simulated = simulated != NULL;
     if (!d->simulated)
       snprintf(path, sizeof path, "%s/blocks-%u", o->folder, in->info.index);
-    int rc = open_store(in, d, path, o->most_bytes, simulated, &err);
+    int rc = open_store(in, d, path, o, simulated, &err);
     why = rc < 0 ? lls_error_text(&err, rc) : NULL;
   }
   if (why != NULL) {
@@ -194,8 +209,7 @@ static uint32_t copy_block(struct lls_instance *in, const struct lls_block_table
   for (uint32_t group = 0; group < d->n_groups; group++) {
     uint32_t unit = unit_of(&t->lists[group], i, tokens);
     bool good = unit != LLS_NO_BLOCK &&
-                (d->simulated || lls_engine_read_block(in->engine, group, unit,
-                                                       record + d->offset[group]) == 0);
+                (d->simulated || lls_disk_read_unit(in, group, unit, record) == 0);
     if (!good && reads_all(in, group))
       return 0;
     if (!good && !d->simulated)

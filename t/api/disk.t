@@ -26,12 +26,13 @@ sub folder_of {
 }
 
 our $scheduler = 'fcfs';
+our $element   = 'as_cached';
 
 # The device has room for a few of the prompts.
 sub start {
     my ($folder, $space, $cache, @launcher) = @_;
     return LlmServer->serve("state = $state\n[model]\npath = $folder\n[engine]\nthreads = 1\npin = false\nmax_step_tokens = 32\n"
-        . "max_sequences = 2\nmax_context = 96\n[cache]\ndevice_memory = 64KiB\nblock_tokens = 8\ndisk_space = $space\n"
+        . "max_sequences = 2\nmax_context = 96\n[cache]\ndevice_memory = 64KiB\nblock_tokens = 8\ndisk_space = $space\ndisk_element = $element\n"
         . "[plugins]\ncache = $cache\nscheduler = $scheduler\n", undef, @launcher);
 }
 
@@ -70,6 +71,51 @@ for my $model (qw(llama qwen2-window llama-4)) {
     }
 }
 is((stat $file)[2] & 077, 0, 'the file is for nobody else to read');
+
+# ---- int8 --------------------------------------------------------------------------------------------
+
+# The log of the probability of the first token after a prompt, which int8 changes a little.
+sub first_odds {
+    my ($server) = @_;
+    my $json = $server->post('/v1/completions', { prompt => prompt(7), max_tokens => 1, temperature => 0, logprobs => 1 })->{json};
+    return $json->{choices}[0]{logprobs}{token_logprobs}[0];
+}
+
+{
+    unlink $file;
+    my $folder = folder_of('llama');
+    my $server = start($folder, '4MiB', 'paged');
+    my $wide   = $server->metric('llmserve_disk_blocks');
+    my $right  = first_odds($server);
+    is $server->stop, 0, 'blocks as they are cached';
+    local $element = 'int8';
+    for my $cache (qw(paged tiered)) {
+        $server = start($folder, '4MiB', $cache);
+        if ($cache eq 'paged') {
+            like $server->log, qr/on disk, as int8; it was new, or of another model/, '  are not taken for int8';
+            is blocks($server), 0, '  and are gone';
+            cmp_ok $server->metric('llmserve_disk_blocks'), '>', 1.8 * $wide, 'the disk has room for more in int8';
+        }
+        ask($server, $_) for 7, 11 .. 20;
+        my $before = on_disk($server);
+        my $odds   = first_odds($server);
+        cmp_ok on_disk($server), '>=', $before + 64, "int8, $cache: a prompt that has left the cache is found on disk";
+        cmp_ok abs($odds - $right), '<', 0.02, '  and computes nearly as before';
+        is $server->stop, 0, '  and the server ends well';
+    }
+    $server = start($folder, '4MiB', 'paged');
+    unlike $server->log, qr/it was new/, 'a restart finds the blocks';
+    cmp_ok blocks($server), '>', 0, '  all of them';
+    cmp_ok abs(first_odds($server) - $right), '<', 0.02, '  and computes nearly as before';
+    cmp_ok on_disk($server), '>=', 64, '  from them';
+    is $server->stop, 0, '  and the server ends well';
+    local $element = 'as_cached';
+    $server = start($folder, '4MiB', 'paged');
+    like $server->log, qr/it was new, or of another model/, 'and int8 is not taken for what is cached';
+    is blocks($server), 0, '  and is gone';
+    is first_odds($server), $right, '  and computed again';
+    is $server->stop, 0, '  and the server ends well';
+}
 
 # ---- sessions ------------------------------------------------------------------------------------------
 
