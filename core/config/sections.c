@@ -408,12 +408,10 @@ static const struct lls_param cache_params[] = {
                      "manager can (tiered): none, those on the host, or all"),
     LLS_PARAM_PATH(
         cache, measurements, "",
-        "folder that keeps the measured cost of hidden form for the next start "
-        "(measuring takes 30 s at most, if the cache offers this form); empty: the state "
-        "folder that systemd gives to a service, else nothing is kept"),
+        "folder that keeps the measured cost of hidden form (30 s at most) for the next "
+        "start; empty: the state folder that systemd gives to a service, else none"),
     LLS_PARAM_CHOICE(cache, measure, "once", "once|always",
-                     "when that cost is measured: once for each device, model and "
-                     "settings of the engine, or at every start"),
+                     "when that is measured: once for a device, model and settings"),
     LLS_PARAM_BYTES(
         cache, kept_prompts, "0", 0, 1125899906842624,
         "space in [server] state, for each instance, for prefixes that are cached when "
@@ -422,10 +420,8 @@ static const struct lls_param cache_params[] = {
         cache, disk_space, "0", 0, 1125899906842624,
         "space in [server] state, for each instance, for computed blocks, which prompts "
         "find when the cache has them no more, also after a restart; 0: none"),
-    LLS_PARAM_CHOICE(
-        cache, disk_element, "as_cached", "as_cached|int8",
-        "form of the blocks in disk_space: bytes as they are cached, or int8, about half "
-        "of bf16; what int8 gives back differs by its rounding, and so may answers"),
+    LLS_PARAM_CHOICE(cache, disk_element, "as_cached", "as_cached|int8",
+                     "form of blocks in disk_space; int8 is half of bf16, but rounds"),
     LLS_PARAM_CHOICE(
         cache, isolate, "auto", "auto|tenant|none",
         "isolation of cached prefixes: tenant: a prompt is found in the cache by its own "
