@@ -10,10 +10,16 @@
 #include "core/cost/fit.h"
 
 #define WINDOW     512 /* steps that the statistics cover */
-#define LINE_TERMS 8   /* c0..c7 of cost.h */
-#define BENDS      7   /* b0..b6: at 8 rows, 16, 32, ... */
-#define FIRST_BEND 8
+#define LINE_TERMS 7   /* c0..c6 of cost.h */
+#define DRAWN_TERM 3
+#define BENDS      9 /* b1..b9: at 2 rows, 4, 8, ... */
+#define FIRST_BEND 2
 #define TERMS      (LINE_TERMS + BENDS)
+
+/* While only one answer at a time has decoded, c0 and c3 always vary together. By this
+ * ridge c0 has nearly all of their sum; with equal ones each had half, and no guess paid.
+ */
+#define DRAWN_RIDGE 1e-4
 
 struct lls_cost_model {
   struct lls_cost service;
@@ -30,20 +36,21 @@ struct lls_cost_model {
 static void features(const struct lls_iteration_shape *s, double x[TERMS])
 {
   memset(x, 0, TERMS * sizeof *x);
+  double drawn = s->n_decodes + (double)s->draft_tokens;
   x[0] = 1;
+  x[1] = drawn;
   for (uint32_t i = 0; i < s->n_chunks; i++) {
     double tokens = s->chunks[i].tokens;
     x[1] += tokens;
     x[2] += tokens * (s->chunks[i].context + tokens / 2);
   }
-  x[3] = s->n_decodes;
+  x[DRAWN_TERM] = drawn;
   for (uint32_t i = 0; i < s->n_decodes; i++)
     x[4] += s->decode_context[i];
   x[5] = (double)s->hidden_tokens;
   x[6] = s->hidden_tokens > 0;
-  x[7] = (double)s->draft_tokens;
   for (uint32_t i = 0; i < BENDS; i++)
-    x[LINE_TERMS + i] = fmax(x[1] + x[3] + x[7] - (FIRST_BEND << i), 0);
+    x[LINE_TERMS + i] = fmax(x[1] - (FIRST_BEND << i), 0);
 }
 
 /* Adds guesses, spread over the decodes. Each is a row that is sampled; it reads what its
@@ -151,6 +158,7 @@ int lls_cost_model_create(const struct lls_cost_rates *rates, struct lls_cost_mo
       .statistics = statistics,
   };
   lls_fit_reset(&m->fit, TERMS);
+  m->fit.ridge[DRAWN_TERM] = DRAWN_RIDGE;
   if (rates != NULL) {
     m->analytic = true;
     m->rates = *rates;
@@ -201,11 +209,13 @@ void lls_cost_model_observe(struct lls_cost_model *m,
   uint64_t at = m->n++ % WINDOW;
   m->duration_ns[at] = duration_ns;
   compare(m, shape, duration_ns);
-  if (m->analytic)
+  if (m->analytic || duration_ns <= 0)
     return;
-  double x[TERMS];
+  double x[TERMS], root = sqrt((double)duration_ns);
   features(shape, x);
-  lls_fit_add(&m->fit, x, (double)duration_ns, forget);
+  for (uint32_t i = 0; i < TERMS; i++)
+    x[i] /= root;
+  lls_fit_add(&m->fit, x, root, forget);
   if (m->n >= 16 && m->n % 16 == 0)
     lls_fit_solve(&m->fit);
 }

@@ -3,20 +3,27 @@
  * The cost of a step: statistics of the last steps, and a linear model of a step's time
  * that is fitted while serving. It implements struct lls_cost (host.h).
  *
- *   t = c0 + c1 P + c2 A + c3 D + c4 C + c5 H + c6 [H > 0] + c7 G
- *     + sum over i = 0..6 of b_i max(P + D + G - 8 2^i, 0)
+ *   t = c0 + c1 R + c2 A + c3 D + c4 C + c5 H + c6 [H > 0]
+ *     + sum over i = 1..9 of b_i max(R - 2^i, 0)
  *
- * with P prefill tokens, A = sum over chunks of tokens * (context + tokens / 2), D
- * decodes, C their cached tokens, H tokens in hidden form, G guesses to verify. The terms
- * stand for: reading the weights once; products, by tokens; attention, by the keys and
- * values it reads; and W_k and W_v, which are read again for the first token of H. If c5
- * had to cover the latter, it came out at 4 us per token of OPT-13B instead of 0.2, and
- * hidden form never paid. Few rows take no longer than reading the weights; beyond a
- * number that depends on the device, each row takes its own time (f of model.h): the b_i
- * allow the line to bend upwards at 8 to 512 rows. Without them c1 or c2 absorbed the
- * bend, and a model fitted to short steps was wrong for long ones. The fit is least
- * squares with forgetting (the weight of a step falls by 0.995 per later step), with
- * every coefficient >= 0. It gives no estimates from fewer than 16 steps.
+ * with R rows: prefill tokens, decodes and guesses to verify; A = sum over chunks of
+ * tokens * (context + tokens / 2); D rows of which a token is drawn: decodes and guesses;
+ * C cached tokens of the decodes, H tokens in hidden form. The terms stand for: reading
+ * the weights once; products, by rows; attention, by the keys and values it reads; and
+ * W_k and W_v, which are read again for the first token of H. If c5 had to cover the
+ * latter, it came out at 4 us per token of OPT-13B instead of 0.2, and hidden form never
+ * paid. Few rows take no longer than reading the weights; beyond a number that depends on
+ * the device, each row takes its own time (f of model.h): the b_i allow the line to bend
+ * upwards at 2 to 512 rows. Without them c1 or c2 absorbed the bend, and a model fitted
+ * to short steps was wrong for long ones. Rows of every kind share c1 and the b_i, so
+ * that the first guess has the price of a prompt's or another answer's row. With a term
+ * of its own it was free until guesses had been verified.
+ *
+ * The fit is least squares of (t - measured) / sqrt(measured) with forgetting (the weight
+ * of a step falls by 0.995 per later step), with every coefficient >= 0. Without the root
+ * prompts of a second outweighed decodes of 10 ms; divided by `measured` itself estimates
+ * came out 5 % too short (experiments/results/guess-price-2026-12-01.md). It gives no
+ * estimates from fewer than 16 steps.
  *
  * With rates (model.h) estimates come from the analytical model, from the first step
  * on. Measurements then only feed the statistics: estimates from a profile stay fixed,

@@ -10,6 +10,8 @@ void lls_fit_reset(struct lls_fit *f, uint32_t n)
 {
   memset(f, 0, sizeof *f);
   f->n = n;
+  for (uint32_t i = 0; i < n; i++)
+    f->ridge[i] = 1e-6;
 }
 
 void lls_fit_add(struct lls_fit *f, const double *x, double y, double forget)
@@ -71,7 +73,7 @@ static void solve_once(const struct lls_fit *f, const bool *used, double *out)
   for (uint32_t i = 0; i < e.n; i++) {
     for (uint32_t j = 0; j < e.n; j++)
       e.a[i][j] = f->xx[term[i]][term[j]] * scale[i] * scale[j];
-    e.a[i][i] += 1e-6;
+    e.a[i][i] += f->ridge[term[i]];
     e.a[i][e.n] = f->xy[term[i]] * scale[i];
   }
   solve_equations(&e, solved);

@@ -493,6 +493,39 @@ static void test_hidden_form_has_a_price_of_entry(void **state)
   lls_cost_model_destroy(m);
 }
 
+/* A row beyond the fourth takes as long as reading the weights for ten. */
+static int64_t rows_ns(uint32_t rows)
+{
+  return 10000000 + 100000 * (int64_t)rows +
+         (rows > 4 ? 1000000 * (int64_t)(rows - 4) : 0);
+}
+
+/* Prompts and one answer, of which no guess was verified. */
+static void test_guesses_have_the_price_of_rows(void **state)
+{
+  (void)state;
+  struct lls_cost_model *m;
+  assert_int_equal(lls_cost_model_create(NULL, &m), 0);
+  const uint32_t context = 100;
+  struct lls_iteration_shape decode = {
+      .size = sizeof decode, .n_decodes = 1, .decode_context = &context};
+  for (uint32_t k = 0; k < 256; k++) {
+    struct lls_chunk_shape chunk = {.tokens = 5 + k % 64};
+    struct lls_iteration_shape prompt = {
+        .size = sizeof prompt, .n_chunks = 1, .chunks = &chunk};
+    bool is_prompt = k % 16 == 0;
+    lls_cost_model_observe(m, is_prompt ? &prompt : &decode,
+                           rows_ns(is_prompt ? chunk.tokens : 1));
+  }
+  const struct lls_cost *service = lls_cost_model_service(m);
+  int64_t none = service->iteration_ns(service->context, &decode);
+  decode.draft_tokens = 7;
+  int64_t price = service->iteration_ns(service->context, &decode) - none;
+  if (price < 2500000 || price > 8000000) /* 4.7 ms */
+    fail_msg("7 guesses: %.3g ms", (double)price / 1e6);
+  lls_cost_model_destroy(m);
+}
+
 static int64_t chunk_ns(const struct lls_cost_rates *r, uint32_t tokens)
 {
   struct lls_cost_load load = {.drawn = 1};
@@ -541,6 +574,7 @@ int main(void)
       cmocka_unit_test(test_ranks_share_and_reduce),
       cmocka_unit_test(test_stages_hold_parts),
       cmocka_unit_test(test_hidden_form_has_a_price_of_entry),
+      cmocka_unit_test(test_guesses_have_the_price_of_rows),
       cmocka_unit_test(test_short_steps_tell_of_long_ones),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),
