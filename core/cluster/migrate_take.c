@@ -189,10 +189,9 @@ void lls_migrate_arrived(struct lls_instance *in)
 }
 
 /* Computes a request here whose blocks do not arrive, from its tokens: its source would
- * offer it again, perhaps to this instance. It is no arrival that main has counted. */
+ * offer it again, perhaps to this instance. */
 static void compute_again(struct lls_instance *in, struct lls_live *live)
 {
-  const uint64_t arrived = in->status.arrived, prompts = in->status.prompt_tokens;
   struct lls_request *v = &live->view;
   lls_cache_release(in, v, 0);
   lls_request_list_remove(&in->migration.incoming, v);
@@ -200,9 +199,7 @@ static void compute_again(struct lls_instance *in, struct lls_live *live)
   lls_session_leave(in, live);
   live->move.incoming = false;
   lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
-  lls_lifecycle_arrive_again(in, live);
-  in->status.arrived = arrived;
-  in->status.prompt_tokens = prompts;
+  lls_lifecycle_compute_again(in, live);
 }
 
 void lls_migrate_fetched(struct lls_instance *in)

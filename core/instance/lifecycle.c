@@ -221,17 +221,15 @@ int lls_lifecycle_admit(struct lls_instance *in, struct lls_live *live)
   return rc;
 }
 
-void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
+/* Tells the policies of a request that is here now. Counts nothing: see the callers. */
+static void enter(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  LLS_ON_STEP(in);
   LLS_CHECK(in->table->by_slot[live->view.slot] == NULL);
   in->table->by_slot[live->view.slot] = live;
   live->view.instance = in->info.index;
   lls_request_list_insert(&in->waiting, &live->view);
   lls_life_note(&live->life, LLS_PHASE_QUEUED, live->view.arrival_ns);
-  in->status.arrived++;
-  in->status.prompt_tokens += live->view.prompt_tokens;
   lls_session_enter(in, live);
   lls_lifecycle_predict(in, live);
   if (in->observer.on_arrival != NULL)
@@ -249,7 +247,21 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
     LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
-void lls_lifecycle_arrive_again(struct lls_instance *in, struct lls_live *live)
+/* Main compares the count with what it has posted (lls_placing). */
+static void count_arrival(struct lls_instance *in, const struct lls_live *live)
+{
+  in->status.arrived++;
+  in->status.prompt_tokens += live->view.prompt_tokens;
+}
+
+void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
+{
+  LLS_ON_STEP(in);
+  count_arrival(in, live);
+  enter(in, live);
+}
+
+void lls_lifecycle_compute_again(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
   LLS_ON_STEP(in);
@@ -260,9 +272,16 @@ void lls_lifecycle_arrive_again(struct lls_instance *in, struct lls_live *live)
   v->queue_enter_ns = lls_instance_now(in);
   v->forced_tokens = 0;
   v->preemptions++; /* counted as preempted by recompute */
-  lls_lifecycle_arrive(in, live);
+  enter(in, live);
   if (v->state != LLS_FINISHED && atomic_load(&in->cancelled[v->slot]) == v->id)
     lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
+}
+
+void lls_lifecycle_arrive_again(struct lls_instance *in, struct lls_live *live)
+{
+  LLS_ON_STEP(in);
+  count_arrival(in, live);
+  lls_lifecycle_compute_again(in, live);
 }
 
 static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_t reason)
