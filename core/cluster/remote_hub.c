@@ -82,8 +82,9 @@ static void settle(struct lls_remote *remote, const struct lls_away *a)
   }
 }
 
-/* Ends the request with an error, since no instance has it that could end it. */
-static void end(struct lls_remote *remote, struct lls_away *a)
+/* Ends the request with an error, since no instance has it that could end it. why:
+ * static, for a request of a process that is not lost. */
+static void end(struct lls_remote *remote, struct lls_away *a, const char *why)
 {
   struct lls_live *home = a->home;
   struct lls_request *v = &home->view;
@@ -95,6 +96,7 @@ static void end(struct lls_remote *remote, struct lls_away *a)
                               .request = v->id,
                               .owner = home->owner,
                               .lost = true,
+                              .why_lost = why,
                               .prompt_tokens = v->prompt_tokens,
                               .generated_tokens = v->generated_tokens,
                               .shared_tokens = home->prefix_tokens,
@@ -148,7 +150,7 @@ static void deliver_here(struct lls_remote *remote, struct lls_away *a,
   struct lls_unpack u = {.data = data, .n = bytes, .at = sizeof *head};
   struct lls_live *home = a->home;
   if (!lls_wire_update_request(&remote->wire, &u, home)) {
-    end(remote, a);
+    end(remote, a, "its message cannot be read");
     return;
   }
   forget(a);
@@ -168,7 +170,7 @@ void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char
     turned = true;
   }
   if (remote->failed || head->target == LLS_NOBODY) {
-    end(remote, a);
+    end(remote, a, "no other process can compute it");
     free(data);
     return;
   }
@@ -199,7 +201,7 @@ void lls_hub_send_request(struct lls_remote *remote, struct lls_remote_head *hea
   }
   free(p.data);
   a->source = head->mail == LLS_MAIL_OFFER ? head->source : LLS_NOBODY;
-  end(remote, a);
+  end(remote, a, "there is no memory for its message");
 }
 
 void lls_hub_settled(struct lls_remote *remote, uint32_t slot, uint32_t source)
@@ -271,7 +273,7 @@ static void save(struct lls_remote *remote, struct lls_away *a, bool died)
   settle(remote, a);
   a->source = LLS_NOBODY;
   if (!go_on(remote, a, died))
-    end(remote, a);
+    end(remote, a, "its process has left, and no other can go on with it");
 }
 
 void lls_hub_move_requests(struct lls_remote *remote, uint32_t index, bool died)
@@ -287,7 +289,7 @@ void lls_hub_end_requests(struct lls_remote *remote)
 {
   for (uint32_t slot = 0; slot < remote->n_slots; slot++)
     if (remote->away[slot].home != NULL)
-      end(remote, &remote->away[slot]);
+      end(remote, &remote->away[slot], "no process is left that can compute it");
 }
 
 bool lls_hub_has_requests(const struct lls_remote *remote, uint32_t index)
