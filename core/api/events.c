@@ -234,13 +234,12 @@ static bool has_failed(const struct lls_choice *choice, const struct lls_event *
     error->retry_after = lls_api_retry_after(api);
     return true;
   default:
-    if (event->lost && lls_loop_lost(api->config.loop, &why))
-      lls_api_fail(error, 500, "instance_lost", NULL,
-                   "the process that had the request is gone: %s", why.text);
-    else if (event->lost && event->why_lost != NULL &&
-             !lls_loop_failed(api->config.loop, NULL))
+    if (event->lost && event->why_lost != NULL)
       lls_api_fail(error, 500, "instance_lost", NULL, "the request was given up: %s",
                    event->why_lost);
+    else if (event->lost && lls_loop_lost(api->config.loop, &why))
+      lls_api_fail(error, 500, "instance_lost", NULL,
+                   "the process that had the request is gone: %s", why.text);
     else if (event->grammar_error == -E2BIG)
       lls_api_fail(
           error, 400, "grammar_too_large", NULL,

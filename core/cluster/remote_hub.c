@@ -83,7 +83,7 @@ static void settle(struct lls_remote *remote, const struct lls_away *a)
 }
 
 /* Ends the request with an error, since no instance has it that could end it. why:
- * static, for a request of a process that is not lost. */
+ * static, or NULL if a process died of it, or everything failed: the loop knows why. */
 static void end(struct lls_remote *remote, struct lls_away *a, const char *why)
 {
   struct lls_live *home = a->home;
@@ -170,7 +170,7 @@ void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char
     turned = true;
   }
   if (remote->failed || head->target == LLS_NOBODY) {
-    end(remote, a, "no other process can compute it");
+    end(remote, a, remote->failed ? NULL : "no other process can compute it");
     free(data);
     return;
   }
@@ -273,7 +273,7 @@ static void save(struct lls_remote *remote, struct lls_away *a, bool died)
   settle(remote, a);
   a->source = LLS_NOBODY;
   if (!go_on(remote, a, died))
-    end(remote, a, "its process has left, and no other can go on with it");
+    end(remote, a, died ? NULL : "its process has left, and no other can go on with it");
 }
 
 void lls_hub_move_requests(struct lls_remote *remote, uint32_t index, bool died)
@@ -289,7 +289,7 @@ void lls_hub_end_requests(struct lls_remote *remote)
 {
   for (uint32_t slot = 0; slot < remote->n_slots; slot++)
     if (remote->away[slot].home != NULL)
-      end(remote, &remote->away[slot], "no process is left that can compute it");
+      end(remote, &remote->away[slot], NULL);
 }
 
 bool lls_hub_has_requests(const struct lls_remote *remote, uint32_t index)

@@ -35,7 +35,7 @@ struct lls_event {
   /* FINISHED */
   bool keeps_prefix;     /* later requests can find the prompt's blocks in the cache */
   bool lost;             /* ERROR: the request's process is lost (lls_loop_lost) */
-  const char *why_lost;  /* lost, though no process is; else NULL. Static */
+  const char *why_lost;  /* lost, and no process died of it; else NULL. Static */
   bool no_number;        /* ERROR: the model's logits were not numbers */
   int32_t grammar_error; /* ERROR: -errno of the answer's grammar, or 0 */
   uint32_t prompt_tokens, generated_tokens, preemptions;
