@@ -21,7 +21,7 @@ void lls_lifecycle_arrive(struct lls_instance *, struct lls_live *);
 int lls_lifecycle_admit(struct lls_instance *, struct lls_live *);
 /* Takes over a request whose process is lost: all its tokens are prefilled again. */
 void lls_lifecycle_arrive_again(struct lls_instance *, struct lls_live *);
-/* Has a request of this instance begin anew, without its blocks: main has counted its
+/* Has a request of this instance begin again, without its blocks: main has counted its
  * arrival, in the instance that handed it over. */
 void lls_lifecycle_compute_again(struct lls_instance *, struct lls_live *);
 void lls_lifecycle_predict(struct lls_instance *, struct lls_live *);
