@@ -462,6 +462,7 @@ bool lls_disk_tier_hold(struct lls_instance *in, struct lls_live *live)
       lls_live_needs_every_row(live))
     return false;
   uint32_t found = blocks_on_disk(in, &live->view);
+  live->view.disk_tokens = found * lls_engine_pool_shape(in->engine)->block_tokens;
   if (found == 0 || lls_lifecycle_admit(in, live) < 0 ||
       blocks_in_cache(in, live) >= found || !live->finds_prefixes)
     return false;

@@ -267,6 +267,8 @@ struct lls_request {
    */
   const int32_t *expected;
   uint32_t n_expected;
+  /* tokens of its beginning that the disk had when it came; 0: none, or no disk */
+  uint32_t disk_tokens;
   /* version 1 ends here */
 };
 

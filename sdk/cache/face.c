@@ -115,8 +115,9 @@ int lls_pol_face_prefix(void *self, const struct lls_request *r, bool take,
 int lls_pol_face_admit(void *self, const struct lls_request *r)
 {
   struct lls_pol_side *m = self;
+  bool waits = m->tree.n_tiers > 1 || r->disk_tokens > 0; /* for copies or for the disk */
   int rc = lls_pol_rows_admit(&m->rows, r);
-  if (rc == 0 && m->shares && m->tree.n_tiers > 1)
+  if (rc == 0 && m->shares && waits)
     side_use(m, r);
   return rc;
 }

@@ -67,7 +67,8 @@ static bool hold_copy(struct lls_pol_side *m, const struct fetched *f, uint32_t 
 }
 
 /* The first pass holds the blocks that the tier has, so that they do not leave for those
- * that the second one takes. In the end all are kept, the last block released first. */
+ * that the second one takes. In the end all are kept, the last block released first, and
+ * the last to leave: also those of a session whose other blocks are read from disk. */
 static bool fetch(struct lls_pol_side *m, const struct fetched *f)
 {
   struct lls_pol_tree *t = &m->tree;
@@ -97,17 +98,16 @@ int lls_pol_side_fetch(struct lls_pol_side *m, const struct lls_retained *what)
   lls_pol_tree_match(&m->tree, what->keys, what->n_keys, side_tiers(m), &found);
   const struct fetched f = {what->keys, found.n, what->tier};
   uint32_t n = count_lacking_of(m, &f, lacking);
-  if (n == 0)
-    return (int)(f.n * m->block_tokens);
+  int tokens = (int)(f.n * m->block_tokens);
   if (!side_can_note(m, 2 * (uint64_t)m->n_groups * f.n) || !lls_pol_side_can_copy(m, n))
-    return -ENOBUFS;
+    return n == 0 ? tokens : -ENOBUFS;
   lls_pol_slabs_verb(&m->slabs[f.tier]);
   uint32_t most_leaving = m->most_leaving;
   m->most_leaving = 0; /* or blocks leave the host that are to be copied from it */
   bool done = lls_pol_slabs_fits(&m->slabs[f.tier], lacking) && fetch(m, &f);
   m->most_leaving = most_leaving;
   if (done)
-    return (int)(f.n * m->block_tokens);
+    return tokens;
   lls_pol_journal_rollback(&m->journal, mark);
   return -ENOSPC;
 }

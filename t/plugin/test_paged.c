@@ -173,6 +173,34 @@ static void test_release_keeps_what_it_is_told(void **state)
   }
 }
 
+/* The disk has the end of a prompt whose beginning is in the cache: what is read takes
+ * the place of other blocks first. */
+static void test_what_waits_for_the_disk_leaves_last(void **state)
+{
+  (void)state;
+  for (int waits = 0; waits < 2; waits++) {
+    struct bed bed;
+    open_bed(&bed);
+    submit(&bed, 48, 48, 1);
+    bed_finish(&bed, 10);
+    submit(&bed, 0, 48, 1);
+    bed_finish(&bed,
+               10); /* 14 of 20 blocks are free, and three of each prompt are kept */
+    struct lls_live *a = submit(&bed, 48, 80, 1);
+    const struct lls_live *b = submit(&bed, 0, 240, 1);
+    leave(&bed, a, true);
+    a->view.disk_tokens = waits ? 64 : 0;
+    assert_int_equal(bed.c->admit(bed.cache_self, &a->view), 0);
+    assert_int_equal(bed.c->begin(bed.cache_self), 0);
+    assert_int_equal(bed.c->reserve(bed.cache_self, &b->view, 240, 0, 0), LLS_RESERVE_OK);
+    assert_int_equal(take_prefix(&bed, a, false), waits ? 48 : 32);
+    assert_int_equal(bed.c->rollback(bed.cache_self, 0), 0);
+    assert_int_equal(bed.c->commit(bed.cache_self), 0);
+    bed_finish(&bed, 20);
+    bed_close(&bed);
+  }
+}
+
 /* ---- the vtable's edges --------------------------------------------------------- */
 
 static void test_reserve_says_never_and_later(void **state)
@@ -304,6 +332,7 @@ int main(void)
       cmocka_unit_test(test_equal_prompts_at_once_end_on_one_copy),
       cmocka_unit_test(test_the_preempted_find_their_blocks_again),
       cmocka_unit_test(test_release_keeps_what_it_is_told),
+      cmocka_unit_test(test_what_waits_for_the_disk_leaves_last),
       cmocka_unit_test(test_reserve_says_never_and_later),
       cmocka_unit_test(test_pool_of_one_unit_is_refused),
       cmocka_unit_test(test_swap_moves_and_brings_back),
