@@ -13,10 +13,11 @@ sub has_terminal { return system('command -v script >/dev/null') == 0 }
 # is shown matches `enough`, and then q.
 sub on_terminal {
     my ($command, $enough) = @_;
-    my $shown = '';
+    my ($shown, $pressed) = ('', 0);
+    local $SIG{PIPE} = 'IGNORE'; # the program may end before the key
     my $pid = open2(my $out, my $keys, 'script', '-qec', $command, '/dev/null');
     while (sysread $out, $shown, 65_536, length $shown) {
-        syswrite $keys, 'q' if defined $enough && $shown =~ $enough;
+        syswrite $keys, 'q' if defined $enough && $shown =~ $enough && !$pressed++;
     }
     close $keys;
     waitpid $pid, 0;
