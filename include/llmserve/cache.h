@@ -396,10 +396,11 @@ struct lls_cache_vtable {
    * the tier, up to the first that is not, until a time: their memory is not free until
    * then. It takes the place of what the session had retained in that tier: none from
    * now on if until_ns has passed. fetch brings to the tier what the keys have in
-   * others, by copies of this step and later ones, and what is there leaves last. Both
-   * return how many tokens of the keys are in the tier, kept or not, or soon will be;
-   * -ENOTSUP: the manager has no such tier; -ENOSPC: more than it keeps for all sessions
-   * together, or has room for; -EBUSY: a request that runs is about to change it. */
+   * others, by copies of this step and later ones, and blocks that the tier has leave
+   * last. Both return how many tokens of the keys are in the tier, kept or not, or soon
+   * will be; -ENOTSUP: the manager has no such tier; -ENOSPC: more than it keeps for all
+   * sessions together, or has room for; -EBUSY: a request that runs is about to change
+   * it. */
   int (*retain)(void *self, const struct lls_retained *);
   int (*fetch)(void *self, const struct lls_retained *);
 

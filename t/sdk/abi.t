@@ -107,7 +107,7 @@ broken() { # NAME SED: must fail
   result $? "seen: $1"
 }
 kept 'a member appended' \
-  's|^  const struct lls_request \*const \*arriving;|&\n  uint64_t more;|'
+  's|^  uint32_t min_drafts;|&\n  uint64_t more;|'
 kept 'a callback appended' \
   's|^  void (\*on_end)(void \*self, .*);|&\n  int (*more)(void *self);|'
 kept 'a struct added' 's|^struct lls_prompt {|struct lls_more {\n  int one;\n};\n\n&|'
