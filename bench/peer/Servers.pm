@@ -8,10 +8,15 @@ use Exporter qw(import);
 use FindBin;
 use IO::Socket::INET;
 use JSON::PP;
+use POSIX ();
 use Time::HiRes qw(sleep time);
 our @EXPORT = qw(run output median build_llama free_port start stop);
 
 my $folder = '.';    # where logs go
+my %running;         # pids of servers; none outlives the command that started it
+$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+END { local $?; stop($_) for keys %running }
+
 sub log_in { ($folder) = @_; return }
 
 sub run {
@@ -57,9 +62,9 @@ sub start {
         setpgrp;
         open STDOUT, '>', "$folder/$who.log";
         open STDERR, '>&', \*STDOUT;
-        exec @command;
-        exit 127;
+        exec(@command) or POSIX::_exit(127); # without this command's END
     }
+    $running{$pid} = 1;
     until (answered($port)) {
         my $late = time - $begun > 600;
         stop($pid) if $late;
@@ -89,6 +94,7 @@ sub get {
 # Servers may have children: the whole group is asked to end.
 sub stop {
     my ($pid) = @_;
+    delete $running{$pid};
     kill 'TERM', -$pid;
     waitpid $pid, 0;
     return;
