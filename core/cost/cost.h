@@ -22,8 +22,8 @@
  * The fit is least squares of (t - measured) / sqrt(measured) with forgetting (the weight
  * of a step falls by 0.995 per later step), with every coefficient >= 0. Without the root
  * prompts of a second outweighed decodes of 10 ms; divided by `measured` itself estimates
- * came out 5 % too short (experiments/results/guess-price-2026-12-01.md). It gives no
- * estimates from fewer than 16 steps.
+ * came out 3 to 10 % too short (experiments/results/guess-price-2026-12-01.md). It gives
+ * no estimates from fewer than 16 steps.
  *
  * With rates (model.h) estimates come from the analytical model, from the first step
  * on. Measurements then only feed the statistics: estimates from a profile stay fixed,

@@ -64,8 +64,8 @@ int lls_block_store_open(const struct lls_block_store_options *,
 /* Waits for writes under way. */
 void lls_block_store_close(struct lls_block_store *);
 
-/* Returns the bits of the groups that the block has, and makes it the last to leave; 0:
- * there is none. */
+/* Returns the bits of the groups that the block has, or 0 if the store has no such block.
+ * The block becomes the last to leave. */
 uint32_t lls_block_store_find(struct lls_block_store *, const struct lls_key *);
 /* Does so without a use: the block leaves no later for it. */
 uint32_t lls_block_store_peek(const struct lls_block_store *, const struct lls_key *);

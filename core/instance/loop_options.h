@@ -100,7 +100,7 @@ struct lls_loop_remote {
   int64_t timeout_ns; /* a process silent for this long is given up */
   lls_loop_grammar grammar;
   lls_loop_adapter adapter;
-  void *context; /* of both */
+  void *context; /* argument of grammar and adapter */
   /* [any] becomes true when this process is to leave an elastic channel: from then on it
    * has drain_ns to finish the requests that it serves; NULL: never */
   const _Atomic(bool) *leaves;

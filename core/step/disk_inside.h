@@ -19,8 +19,8 @@ struct lls_disk_tier {
   struct lls_block_store *store;
   /* where a record has the block of each group, and how large the block is */
   size_t offset[LLS_MAX_GROUPS], bytes[LLS_MAX_GROUPS];
-  enum lls_dtype element;         /* of the cache */
-  size_t numbers[LLS_MAX_GROUPS]; /* of a block of each group */
+  enum lls_dtype element;         /* type of a cached number */
+  size_t numbers[LLS_MAX_GROUPS]; /* numbers in a block of each group */
   void *wide; /* room for a block as it is cached, where the disk has int8; else NULL */
   size_t record_bytes;
   uint32_t n_groups, all_groups; /* number; a bit for each */

@@ -55,7 +55,7 @@ static float largest(const float *x, size_t n)
 
 static void check_block(enum lls_dtype t, size_t n, struct dice *d)
 {
-  /* of the exact sizes, so that a sanitizer sees a number too many */
+  /* The buffers have exact sizes, so that a sanitizer sees a number too many. */
   size_t bytes = n * lls_dtype_bytes(t);
   float *x = malloc(n * sizeof *x);
   void *numbers = malloc(bytes), *back = malloc(bytes), *again = malloc(bytes);

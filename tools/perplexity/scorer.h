@@ -30,7 +30,7 @@ struct lls_scorer {
   struct lls_block_entry *entries; /* (list.n_entries) */
   struct lls_group_list list;
   struct lls_block_table table;
-  uint32_t units[2];       /* of a block in KV form, and in int8 */
+  uint32_t units[2];       /* units that a block takes in KV form, and in int8 */
   uint32_t rows;           /* most logits rows in one step */
   struct lls_copy *copies; /* (blocks) copies that quantise; NULL unless int8 */
   uint32_t n_int8;         /* blocks of the window that are int8 already */

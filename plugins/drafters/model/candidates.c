@@ -45,7 +45,7 @@ static uint32_t bin_of(float odds)
 static double odds_of(const struct candidates_learnt *l, float odds)
 {
   uint32_t bin = bin_of(odds);
-  double prior = (double)odds; /* of a draft model that is as sure as it is right */
+  double prior = (double)odds; /* as if the draft model were as sure as it is right */
   return ((double)l->hits[bin] + WEIGHT * prior) / ((double)l->tries[bin] + WEIGHT);
 }
 
